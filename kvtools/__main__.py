@@ -1,0 +1,5 @@
+"""``python -m kvtools``."""
+
+from kvtools.cli import main
+
+main()

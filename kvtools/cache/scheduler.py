@@ -1,0 +1,293 @@
+"""The exact simulator of vLLM 0.32's scheduler and prefix cache: full attention, one cache group.
+
+It counts what the engine counts, request by request. Not modelled: sliding windows and hybrid models,
+speculative decoding, multimodal encoder budgets, LoRA slots, KV connectors, pipeline and data parallelism,
+aborted requests, and answers that end before their recorded length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kvtools.cache import steps
+from kvtools.cache.pool import EVICTED, Rules, copy_free_list, new_pool
+from kvtools.errors import UsageError
+from kvtools.model import share
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from kvtools.model import CacheSpec, SchedulerSpec
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Workload:
+    """The requests of a run in the order of the log; n requests.
+
+    ``prompt_tokens``, ``output_tokens`` (at least 1), ``arrival_us`` (read only with ``arrivals="log"``),
+    ``priority`` (lower is served first) and ``skip_lookup`` (the request reads no cache but fills it, as with
+    ``prompt_logprobs``) have one entry per request.
+
+    ``block_ids[offsets[r] : offsets[r + 1]]`` are the keys of the full blocks of request r's prompt and
+    output as dense ids from 0, equal if and only if the chained keys are equal. At least
+    ``(prompt_tokens + output_tokens - 1) // block_size`` of them: the last token's own KV is never computed.
+    """
+
+    prompt_tokens: NDArray[np.int64]
+    output_tokens: NDArray[np.int64]
+    block_ids: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    arrival_us: NDArray[np.int64]
+    priority: NDArray[np.int64]
+    skip_lookup: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """How long an engine step takes: ``step_us`` plus ``token_ns`` for each token that it computes.
+
+    A linear model, rounded down to whole microseconds, so that a run is a matter of integers. A planning
+    round in which nothing could run lasts ``empty_step_us``. ``StepTime(1, 0, 1)`` counts in rounds.
+    """
+
+    step_us: int
+    token_ns: int = 0
+    empty_step_us: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.step_us, self.token_ns, self.empty_step_us) < 0:
+            raise UsageError("a step takes at least 0 µs: give a step time without negative parts.")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Simulation:
+    """What the engine would have counted; arrays have one entry per request unless said otherwise.
+
+    ``hit_tokens`` is the hit at the first admission (``num_cached_tokens``), ``queried_tokens`` what went into
+    ``vllm:prefix_cache_queries``: the prompt, or 0 for requests that are refused or read no cache.
+    ``refused`` requests can never run under these settings and are left out. ``preemptions`` per request.
+    ``admitted_step`` and ``finished_step`` count engine steps that computed something (-1: refused).
+    ``finish_order`` [finished] lists request numbers. Lookups after a preemption count only in
+    ``resumed_queried_tokens`` and ``resumed_hit_tokens``, which the engine does not export.
+
+    ``evictions`` counts keys lost to reuse; ``free_order`` [capacity] the block numbers (from 1, 0 being the
+    null block) in the order in which they would be taken at the end, empty for a cache without limit.
+
+    Over the ``steps`` steps, ``held_blocks`` and ``filled_tokens`` sum the blocks held by requests and the
+    tokens in them; ``utilization_steps`` [1001] counts the steps by their ratio in permille, rounded down.
+    """
+
+    block_size: int
+    hit_tokens: NDArray[np.int64]
+    queried_tokens: NDArray[np.int64]
+    refused: NDArray[np.bool_]
+    preemptions: NDArray[np.int64]
+    admitted_step: NDArray[np.int64]
+    finished_step: NDArray[np.int64]
+    finish_order: NDArray[np.int64]
+    free_order: NDArray[np.int64]
+    evictions: int
+    resumed_queried_tokens: int
+    resumed_hit_tokens: int
+    steps: int
+    scheduled_tokens: int
+    held_blocks: int
+    filled_tokens: int
+    utilization_steps: NDArray[np.int64]
+
+    @property
+    def block_utilization(self) -> float | None:
+        """Tokens over places in the held blocks (0..1), each step weighing as the blocks it held; None without steps."""
+        return share(self.filled_tokens, self.held_blocks * self.block_size)
+
+    def utilization_quantile(self, quantile: float) -> float | None:
+        """Return the share (0..1, in whole permille) that ``quantile`` of the steps stay at or below; None without steps."""
+        if self.steps == 0:
+            return None
+        reached = np.cumsum(self.utilization_steps) >= quantile * self.steps
+        return int(np.argmax(reached)) / (steps.UTILIZATION_BINS - 1)
+
+
+def simulate(
+    work: Workload,
+    cache: CacheSpec,
+    scheduler: SchedulerSpec,
+    step_time: StepTime | None = None,
+    *,
+    partial_blocks_last: bool = False,
+) -> Simulation:
+    """Run ``work`` through vLLM's scheduler and prefix cache, starting cold, and return what it counts.
+
+    ``step_time`` drives the clock and is required with ``arrivals="log"``. With ``"closed"`` all requests wait
+    before the first step, with ``"sequential"`` each arrives when the one before has ended.
+    A request is refused, as it would wait for ever or as the server rejects it, if its prompt is empty, if
+    prompt and output exceed ``max_model_len`` (or, without chunked prefill, one step's tokens: vLLM then
+    demands that a step can hold ``max_model_len``), or if the KV of all its tokens but the last exceeds the pool.
+    ``partial_blocks_last`` selects the free order of vLLM before May 2026 (vllm-project/vllm pull request 42656).
+
+    Raises:
+        UsageError: a setting is out of range, ``cache.rules`` is not ``vllm``, or ``step_time`` is missing.
+        ValueError: the arrays of ``work`` contradict each other.
+    """
+    _check_settings(cache, scheduler, step_time)
+    need = -(-(work.prompt_tokens + work.output_tokens - 1) // cache.block_size)
+    refused = _refused(work, need, cache, scheduler)
+    _check(work, refused, cache.block_size)
+    order, arrival, rank, urgency = _order(work, ~refused, scheduler)
+    seats = 1 if scheduler.arrivals == "sequential" else max(min(scheduler.max_num_seqs, order.size), 1)
+    engine = _engine(work, need[order], seats, cache.capacity_blocks, Rules(partial_blocks_last))
+    engine.rank[:] = rank
+    engine.requests[:, steps.URGENCY] = urgency
+    steps.run(engine, _limits(cache, scheduler, step_time), order, arrival)
+    return _simulation(work, refused, cache, engine)
+
+
+def _check_settings(cache: CacheSpec, scheduler: SchedulerSpec, step_time: StepTime | None) -> None:
+    """Raise UsageError for settings that no engine runs with."""
+    if cache.rules != "vllm":
+        raise UsageError(
+            f"the scheduler simulator counts by vLLM's rules, not {cache.rules!r}: use rules 'vllm'."
+        )
+    if min(scheduler.max_num_seqs, scheduler.max_num_batched_tokens) < 1:
+        raise UsageError("max_num_seqs and max_num_batched_tokens are at least 1: give larger ones.")
+    if scheduler.long_prefill_token_threshold < 0 or scheduler.watermark_share < 0:
+        raise UsageError("long_prefill_token_threshold and watermark_share are at least 0: give larger ones.")
+    if scheduler.arrivals == "log" and step_time is None:
+        raise UsageError("arrivals by the log's clock need the duration of a step: give a step time.")
+
+
+def _refused(
+    work: Workload, need: NDArray[np.int64], cache: CacheSpec, scheduler: SchedulerSpec
+) -> NDArray[np.bool_]:
+    """Return which requests could never run, shape [n]."""
+    total = work.prompt_tokens + work.output_tokens
+    refused = work.prompt_tokens < 1
+    if scheduler.max_model_len is not None:
+        refused |= total > scheduler.max_model_len
+    if not scheduler.enable_chunked_prefill:
+        refused |= total > scheduler.max_num_batched_tokens
+    if cache.capacity_blocks is not None:
+        refused |= need > cache.capacity_blocks
+    return refused
+
+
+def _check(work: Workload, refused: NDArray[np.bool_], block_size: int) -> None:
+    """Raise ValueError where the arrays of ``work`` contradict each other: compiled code would not notice."""
+    n = work.prompt_tokens.size
+    columns = (work.output_tokens, work.arrival_us, work.priority, work.skip_lookup)
+    if any(column.shape != (n,) for column in columns) or work.offsets.shape != (n + 1,):
+        raise ValueError(f"every column must have one entry for each of the {n} requests, offsets one more")
+    if n and (work.output_tokens.min() < 1 or work.prompt_tokens.min() < 0):
+        raise ValueError("a request has at least 0 prompt tokens and 1 output token")
+    lengths = np.diff(work.offsets)
+    full = np.where(refused, 0, (work.prompt_tokens + work.output_tokens - 1) // block_size)
+    if work.offsets[0] != 0 or work.offsets[-1] > work.block_ids.size or (lengths < full).any():
+        raise ValueError("block_ids must list the full blocks of every request, in order, without gaps")
+    if work.block_ids.size and (work.block_ids.min() < 0 or work.block_ids.max() >= np.iinfo(np.int32).max):
+        raise ValueError("block ids must be dense, from 0")
+
+
+def _order(
+    work: Workload, accepted: NDArray[np.bool_], scheduler: SchedulerSpec
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+    """Return the requests in order of arrival, their arrivals, their rank in the queue, and their urgency.
+
+    Equal arrivals go by place in the log. vLLM breaks ties of priority and arrival by request id, which a log
+    cannot know; there too the place in the log decides.
+    """
+    n = work.prompt_tokens.size
+    place = np.arange(n)
+    by_log = scheduler.arrivals == "log"
+    arrival = work.arrival_us.astype(np.int64) if by_log else np.zeros(n, np.int64)
+    order = np.argsort(arrival, kind="stable")
+    age = arrival if by_log else place
+    by_priority = np.lexsort((place, age, work.priority))
+    urgency = np.zeros(n, np.int32)
+    priority, age = work.priority[by_priority], age[by_priority]
+    urgency[by_priority[1:]] = np.cumsum((np.diff(priority) != 0) | (np.diff(age) != 0))
+    rank = np.empty(n, np.int32)
+    rank[by_priority if scheduler.policy == "priority" else order] = place
+    return order[accepted[order]].astype(np.int32), arrival, rank, urgency
+
+
+def _engine(
+    work: Workload, need: NDArray[np.int64], seats: int, capacity: int | None, rules: Rules
+) -> steps.Engine:
+    """Return the state before the first step; ``need`` is in blocks, one entry per accepted request."""
+    n = work.prompt_tokens.size
+    keys = work.block_ids.astype(np.int32)
+    if capacity is None:
+        # One block for every key, and as much as can be held at once: nothing keyed is ever taken again.
+        held_at_once = np.sort(need)[max(need.size - seats, 0) :].sum()
+        capacity = int(keys.max(initial=0)) + 1 + int(held_at_once)
+        rules = rules._replace(forget_copies=True)
+    requests = np.zeros((n, steps.REQUEST_COLUMNS), np.int64)
+    requests[:, steps.TOTAL] = work.prompt_tokens + work.output_tokens
+    requests[:, steps.SKIP_LOOKUP] = work.skip_lookup
+    requests[:, steps.BASE] = work.offsets[:-1]
+    requests[:, steps.TOKENS] = work.prompt_tokens
+    requests[:, steps.ADMITTED] = requests[:, steps.FINISHED_AT] = requests[:, steps.FINISH_PLACE] = -1
+    places = np.zeros((seats, steps.SEAT_COLUMNS), np.int64)
+    places[:, steps.UNUSED_SLOT] = np.arange(seats)
+    return steps.Engine(
+        pool=new_pool(capacity, (seats, int(need.max(initial=1))), keys, rules),
+        requests=requests,
+        seats=places,
+        queue=np.empty(n, np.int32),
+        rank=np.zeros(n, np.int32),
+        state=np.zeros(steps.STATE_ENTRIES, np.int64),
+    )
+
+
+def _limits(cache: CacheSpec, scheduler: SchedulerSpec, step_time: StepTime | None) -> steps.Limits:
+    """Return the settings in the engine's units."""
+    time = step_time or StepTime(0)
+    # vLLM takes the share of all blocks, its null block included.
+    blocks = 0 if cache.capacity_blocks is None else cache.capacity_blocks + 1
+    return steps.Limits(
+        block_size=cache.block_size,
+        token_budget=scheduler.max_num_batched_tokens,
+        long_prefill=scheduler.long_prefill_token_threshold,
+        max_running=scheduler.max_num_seqs,
+        watermark=int(scheduler.watermark_share * blocks),
+        chunked=scheduler.enable_chunked_prefill,
+        reserve_full=scheduler.reserve_full_isl,
+        by_priority=scheduler.policy == "priority",
+        asynchronous=scheduler.async_scheduling,
+        sequential=scheduler.arrivals == "sequential",
+        step_us=time.step_us,
+        token_ns=time.token_ns,
+        empty_step_us=time.empty_step_us,
+    )
+
+
+def _simulation(
+    work: Workload, refused: NDArray[np.bool_], cache: CacheSpec, engine: steps.Engine
+) -> Simulation:
+    """Read the counts off the engine's last state."""
+    state, requests = engine.state, engine.requests
+    order = np.argsort(requests[:, steps.FINISH_PLACE], kind="stable")
+    free_order = np.empty(0 if cache.capacity_blocks is None else cache.capacity_blocks, np.int64)
+    copy_free_list(engine.pool.blocks, free_order)
+    return Simulation(
+        block_size=cache.block_size,
+        hit_tokens=requests[:, steps.HIT].copy(),
+        queried_tokens=np.where(refused | work.skip_lookup, 0, work.prompt_tokens),
+        refused=refused,
+        preemptions=requests[:, steps.PREEMPTIONS].copy(),
+        admitted_step=requests[:, steps.ADMITTED].copy(),
+        finished_step=requests[:, steps.FINISHED_AT].copy(),
+        finish_order=order[int(refused.sum()) :],
+        free_order=free_order,
+        evictions=int(engine.pool.counts[EVICTED]),
+        resumed_queried_tokens=int(state[steps.RESUMED_QUERIED]),
+        resumed_hit_tokens=int(state[steps.RESUMED_HIT]),
+        steps=int(state[steps.STEP]),
+        scheduled_tokens=int(state[steps.SCHEDULED_TOKENS]),
+        held_blocks=int(state[steps.HELD_BLOCKS]),
+        filled_tokens=int(state[steps.FILLED_TOKENS]),
+        utilization_steps=state[steps.HISTOGRAM :].copy(),
+    )

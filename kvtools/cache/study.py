@@ -1,0 +1,142 @@
+"""One log through one cache: what it hits, what an unlimited one would, and an LRU cache of every size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kvtools.cache.curve import HitCurve, stack_distances
+from kvtools.cache.lru import lru_hits
+from kvtools.cache.scheduler import Workload, simulate
+from kvtools.model import CacheSpec, ReplayResult, SchedulerSpec, share
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prompts:
+    """The prompts in replay order, as dense block ids: prompt ``i`` owns ``ids[offsets[i]:offsets[i + 1]]``."""
+
+    tokens: NDArray[np.int64]
+    ids: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+
+    def lookups(self, spec: CacheSpec) -> NDArray[np.int64]:
+        """Blocks that each prompt may hit: by vLLM's rules at most n-1 tokens, so that one token is left to compute."""
+        listed = np.diff(self.offsets)
+        return listed if spec.rules == "trace" else np.minimum(listed, (self.tokens - 1) // spec.block_size)
+
+    def block_tokens(self, spec: CacheSpec) -> NDArray[np.int64]:
+        """Tokens of each listed block: ``block_size``, by trace rules the last one its own."""
+        sizes = np.full(len(self.ids), spec.block_size, dtype=np.int64)
+        if spec.rules == "trace":
+            listed = np.diff(self.offsets)
+            some = listed > 0
+            last = self.offsets[1:][some] - 1
+            sizes[last] = self.tokens[some] - (listed[some] - 1) * spec.block_size
+        return sizes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CacheStudy:
+    """The hits of one log at one size, without a limit, and at every size.
+
+    ``result`` is the cache asked for; ``ceiling`` the hit tokens of each request without a limit; ``queried``
+    the tokens it asked for; ``curve`` an LRU cache of every size. All count only the requests that are
+    measured; arrays are in replay order.
+    """
+
+    result: ReplayResult
+    ceiling: NDArray[np.int64]
+    queried: NDArray[np.int64]
+    curve: HitCurve
+
+    def hits(self, rows: NDArray[np.bool_]) -> tuple[int, int]:
+        """Return hit and queried tokens of some requests in the cache asked for."""
+        return int(self.result.hit_tokens[rows].sum()), int(self.result.queried_tokens[rows].sum())
+
+    def ceiling_tokens(self, rows: NDArray[np.bool_]) -> int:
+        """Hit tokens of some requests in an unlimited cache."""
+        return int(self.ceiling[rows].sum())
+
+    def ceiling_rate(self, rows: NDArray[np.bool_]) -> float | None:
+        """Hit rate (0..1) of some requests in an unlimited cache."""
+        return share(self.ceiling_tokens(rows), int(self.queried[rows].sum()))
+
+
+def study_cache(prompts: Prompts, spec: CacheSpec, measure_from: float = 0.0) -> CacheStudy:
+    """Replay ``prompts`` one at a time through ``spec`` and work out ceiling and curve.
+
+    Requests before the share ``measure_from`` (0..1) of the log fill the cache but are not counted.
+    """
+    measured = np.arange(len(prompts.tokens)) >= int(len(prompts.tokens) * measure_from)
+    lookups, block_tokens = prompts.lookups(spec), prompts.block_tokens(spec)
+    distances = stack_distances(prompts.ids, prompts.offsets, lookups)
+    ceiling = _per_request(np.where(distances > 0, block_tokens, 0), prompts.offsets) * measured
+    counted = np.where(np.repeat(measured, np.diff(prompts.offsets)), block_tokens, 0)
+    unique = int(prompts.ids.max()) + 1 if len(prompts.ids) else 0
+    return CacheStudy(
+        result=_measured(replay_prompts(prompts, spec, ceiling), measured),
+        ceiling=ceiling,
+        queried=prompts.tokens * measured,
+        curve=HitCurve.from_distances(distances, counted, unique),
+    )
+
+
+def replay_prompts(prompts: Prompts, spec: CacheSpec, unlimited: NDArray[np.int64]) -> ReplayResult:
+    """Return what the cache of ``spec`` hits, one request at a time; ``unlimited``: hit tokens without a limit."""
+    refused = np.zeros(len(prompts.tokens), dtype=np.bool_)
+    evictions = 0
+    hits = unlimited
+    if spec.capacity_blocks is not None and spec.rules == "trace":
+        blocks, evictions = lru_hits(
+            prompts.ids, prompts.offsets, prompts.lookups(spec), spec.capacity_blocks
+        )
+        hits = _leading(blocks, prompts, spec)
+    elif spec.capacity_blocks is not None:
+        simulation = simulate(_one_token_each(prompts), spec, SchedulerSpec())
+        hits, evictions, refused = simulation.hit_tokens, simulation.evictions, simulation.refused
+    queried = np.where(refused, 0, prompts.tokens)
+    return ReplayResult("simulator", spec, "cold", queried, np.where(refused, 0, hits), refused, evictions)
+
+
+def _one_token_each(prompts: Prompts) -> Workload:
+    count = len(prompts.tokens)
+    return Workload(
+        prompt_tokens=prompts.tokens,
+        output_tokens=np.ones(count, dtype=np.int64),
+        block_ids=prompts.ids.astype(np.int64),
+        offsets=prompts.offsets,
+        arrival_us=np.zeros(count, dtype=np.int64),
+        priority=np.zeros(count, dtype=np.int64),
+        skip_lookup=np.zeros(count, dtype=np.bool_),
+    )
+
+
+def _leading(blocks: NDArray[np.int64], prompts: Prompts, spec: CacheSpec) -> NDArray[np.int64]:
+    """Return the tokens of each prompt's first ``blocks``."""
+    before = np.concatenate(([0], np.cumsum(prompts.block_tokens(spec))))
+    starts = prompts.offsets[:-1]
+    tokens: NDArray[np.int64] = before[starts + blocks] - before[starts]
+    return tokens
+
+
+def _per_request(values: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    before = np.concatenate(([0], np.cumsum(values)))
+    return before[offsets[1:]] - before[offsets[:-1]]
+
+
+def _measured(result: ReplayResult, measured: NDArray[np.bool_]) -> ReplayResult:
+    return ReplayResult(
+        engine=result.engine,
+        spec=result.spec,
+        start_state=result.start_state,
+        queried_tokens=result.queried_tokens * measured,
+        hit_tokens=result.hit_tokens * measured,
+        refused=result.refused & measured,
+        evictions=result.evictions,
+        preemptions=result.preemptions,
+    )

@@ -1,0 +1,20 @@
+"""The log as a fold: map a chunk to what later rooms need of it, merge in log order, finish.
+
+Laws (tests/laws): an empty profile changes nothing, merging is associative, and any partition of a log into
+chunks gives an equal result. State holds integers, so that equality is exact.
+"""
+
+from kvtools.profile.finish import PrefixSimilarity, prefix_similarity, replay_order
+from kvtools.profile.keying import Keyed, Keying
+from kvtools.profile.state import LogProfile, RequestColumns, map_chunk
+
+__all__ = [
+    "Keyed",
+    "Keying",
+    "LogProfile",
+    "PrefixSimilarity",
+    "RequestColumns",
+    "map_chunk",
+    "prefix_similarity",
+    "replay_order",
+]

@@ -1,0 +1,166 @@
+"""One chunk of the request table to prompt tokens and block keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from kvtools.blocks import block_count, block_keys, given_keys
+from kvtools.errors import InputError, RejectedInput, TemplateError
+from kvtools.model import DEFAULT_BLOCK_TOKENS, TRACE_BLOCK_TOKENS
+from kvtools.table import Ragged, concat_ragged, integer_column, present, ragged_column, text_column
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from kvtools.chat import ChatTemplate
+    from kvtools.model import Rules
+    from kvtools.tokens import Tokenizer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Keyed:
+    """The requests of a chunk that have a prompt, as engines see them.
+
+    ``rows`` are their places in the chunk; ``prompt_tokens`` and ``keys`` have one entry each, in that order.
+    ``tokens`` is ``None`` for a hash trace. ``rejects`` are requests that cannot be keyed, as rows of the
+    table of rejects.
+    """
+
+    rows: NDArray[np.int64]
+    prompt_tokens: NDArray[np.int64]
+    keys: Ragged
+    tokens: Ragged | None
+    rejects: list[tuple[str, str, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Keying:
+    """How prompts become keys. ``block_size`` in tokens: as asked for, else as the log says, else the default.
+
+    ``rules`` is settled by the first chunk where it was not given: ``trace`` for block ids, ``vllm`` for text.
+    """
+
+    template: ChatTemplate
+    tokenizer: Tokenizer
+    block_size: int | None = None
+    rules: Rules | None = None
+    strict: bool = False
+
+    def key(self, table: pd.DataFrame) -> Keyed:
+        """Return the chunk's prompts as keys; requests without a prompt are left out.
+
+        Raises:
+            InputError: block ids and prompts in one log, or ids of another block size than before.
+            RejectedInput: ``strict`` and a request cannot be keyed.
+        """
+        if present(table, "block_keys").any():
+            return self._given(table)
+        self._settle(DEFAULT_BLOCK_TOKENS, "vllm", table)
+        return self._from_tokens(table)
+
+    def _settle(self, block_size: int, rules: Rules, table: pd.DataFrame) -> None:
+        self.block_size = self.block_size or block_size
+        self.rules = self.rules or rules
+        if rules == "vllm":
+            return
+        has_text = present(table, "messages") | present(table, "prompt") | present(table, "token_ids")
+        if has_text.any():
+            raise InputError(
+                f"{text_column(table, 'source')[int(has_text.argmax())]}: a prompt among block ids; "
+                "block ids cannot be compared with prompts: analyze them apart."
+            )
+
+    def _given(self, table: pd.DataFrame) -> Keyed:
+        sizes = integer_column(table, "block_size", missing=0)
+        named = np.unique(sizes[sizes > 0]).tolist()
+        self._settle(named[0] if named else TRACE_BLOCK_TOKENS, "trace", table)
+        size = self.block_size or TRACE_BLOCK_TOKENS
+        if any(other != size for other in named):
+            at = text_column(table, "source")[int(((sizes > 0) & (sizes != size)).argmax())]
+            raise InputError(
+                f"{at}: block ids of {next(o for o in named if o != size)} tokens where {size} are expected; "
+                "ids cannot be cut anew: leave out --block-size, or analyze such files apart."
+            )
+        ids = ragged_column(table, "block_keys")
+        tokens = integer_column(table, "prompt_tokens", missing=0)
+        counts = ids.lengths()
+        fits = counts == block_count(tokens, size, partial=True)
+        rejects = [
+            (place or "", "bad_hash_ids", f"{have:,} ids cannot cover {of:,} tokens in blocks of {size}")
+            for place, have, of, ok in zip(text_column(table, "source"), counts, tokens, fits, strict=True)
+            if have and not ok
+        ]
+        self._refuse(rejects)
+        rows = np.flatnonzero((counts > 0) & fits)
+        if self.rules == "vllm":
+            ids = _without_partial(ids, tokens // size)
+        namespaces = text_column(table, "namespace")
+        keys = given_keys(ids.take(rows), [namespaces[row] for row in rows])
+        return Keyed(rows, tokens[rows], keys, None, rejects)
+
+    def _from_tokens(self, table: pd.DataFrame) -> Keyed:
+        rows, tokens, rejects = self._tokens(table)
+        self._refuse(rejects)
+        namespaces = text_column(table, "namespace")
+        keys = block_keys(
+            tokens,
+            [namespaces[row] for row in rows],
+            self.block_size or DEFAULT_BLOCK_TOKENS,
+            partial=self.rules == "trace",
+        )
+        return Keyed(rows, tokens.lengths(), keys, tokens, rejects)
+
+    def _tokens(self, table: pd.DataFrame) -> tuple[NDArray[np.int64], Ragged, list[tuple[str, str, str]]]:
+        has_ids = present(table, "token_ids")
+        has_messages = present(table, "messages") & ~has_ids
+        has_prompt = present(table, "prompt") & ~has_ids & ~has_messages
+        rendered, texts, rejects = self._render(table, np.flatnonzero(has_messages))
+        prompts = text_column(table, "prompt")
+        raw = np.flatnonzero(has_prompt)
+        given = np.flatnonzero(has_ids)
+        parts = [
+            self.tokenizer.encode(texts),
+            self.tokenizer.framed([prompts[row] or "" for row in raw]),
+            ragged_column(table, "token_ids").take(given),
+        ]
+        rows = np.concatenate((rendered, raw, given)).astype(np.int64)
+        order = np.argsort(rows, kind="stable")
+        return rows[order], concat_ragged(parts, np.int32).take(order), rejects
+
+    def _render(
+        self, table: pd.DataFrame, rows: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], list[str], list[tuple[str, str, str]]]:
+        messages, tools = text_column(table, "messages"), text_column(table, "tools")
+        sources = text_column(table, "source")
+        done: list[int] = []
+        texts: list[str] = []
+        rejects: list[tuple[str, str, str]] = []
+        for row in rows.tolist():
+            tool_list = tools[row]
+            try:
+                text = self.template.render(
+                    msgspec.json.decode(messages[row] or "[]"),
+                    msgspec.json.decode(tool_list) if tool_list else None,
+                )
+            except TemplateError as error:
+                rejects.append((sources[row] or "", "template_refuses", str(error)))
+                continue
+            done.append(row)
+            texts.append(text)
+        return np.array(done, dtype=np.int64), texts, rejects
+
+    def _refuse(self, rejects: list[tuple[str, str, str]]) -> None:
+        if self.strict and rejects:
+            source, _, detail = rejects[0]
+            raise RejectedInput(f"{source}: {detail}; leave out --strict to count it and read on.")
+
+
+def _without_partial(ids: Ragged, full_blocks: NDArray[np.int64]) -> Ragged:
+    lengths = np.minimum(ids.lengths(), full_blocks)
+    rows = [ids.row(i)[:length] for i, length in enumerate(lengths.tolist())]
+    return concat_ragged([Ragged(row, np.array([0, len(row)], dtype=np.int64)) for row in rows], np.uint64)

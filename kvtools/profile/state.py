@@ -1,0 +1,165 @@
+"""What is kept of a log: per request a few integers and its block keys; of its text, two sketches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from kvtools.similarity.consecutive import ConsecutiveText, Group
+from kvtools.similarity.shingles import shingle_sets
+from kvtools.similarity.variable import TokenSample
+from kvtools.table import Ragged, concat_ragged, digest64, integer_column, text_column
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from kvtools.profile.keying import Keyed, Keying
+    from kvtools.readers import Chunk
+
+N = TypeVar("N", bound=np.generic)
+
+UNKNOWN = -1
+"""Stands for NA in the integer columns of a profile."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RequestColumns:
+    """One entry per request that has a prompt, in log order.
+
+    ``route`` and ``namespace`` are 64-bit digests of the name (0: none); ``arrival_us`` is ``UNKNOWN`` where
+    the log has no clock.
+    """
+
+    arrival_us: NDArray[np.int64]
+    prompt_tokens: NDArray[np.int64]
+    output_tokens: NDArray[np.int64]
+    route: NDArray[np.uint64]
+    namespace: NDArray[np.uint64]
+    keys: Ragged
+
+    def take(self, order: NDArray[np.int64]) -> RequestColumns:
+        """The requests ``order``, in that order."""
+        return RequestColumns(
+            arrival_us=self.arrival_us[order],
+            prompt_tokens=self.prompt_tokens[order],
+            output_tokens=self.output_tokens[order],
+            route=self.route[order],
+            namespace=self.namespace[order],
+            keys=self.keys.take(order),
+        )
+
+
+@dataclass(slots=True)
+class LogProfile:
+    """The state of the fold: what a stretch of the log came to."""
+
+    records: int = 0
+    without_prompt: int = 0
+    duplicates: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    columns: list[RequestColumns] = field(default_factory=list)
+    route_names: dict[int, str] = field(default_factory=dict)
+    text: ConsecutiveText = field(default_factory=ConsecutiveText)
+    sample: TokenSample = field(default_factory=TokenSample)
+
+    def merge(self, later: LogProfile) -> LogProfile:
+        """Append ``later``, the stretch that follows in the log, and return the whole. Both are used up."""
+        self.records += later.records
+        self.without_prompt += later.without_prompt
+        self.duplicates += later.duplicates
+        self.rejected += later.rejected
+        self.columns += later.columns
+        self.route_names |= later.route_names
+        self.text.merge(later.text)
+        self.sample.merge(later.sample)
+        return self
+
+    @property
+    def prompts(self) -> int:
+        """How many requests have a prompt."""
+        return sum(len(part.prompt_tokens) for part in self.columns)
+
+    @property
+    def has_text(self) -> bool:
+        """Whether any prompt was tokens (given, or made of text) and not just block ids."""
+        return bool(self.text.runs)
+
+    def requests(self) -> RequestColumns:
+        """Return the columns of all requests as one."""
+        parts = self.columns
+        return RequestColumns(
+            arrival_us=_joined([p.arrival_us for p in parts], np.int64),
+            prompt_tokens=_joined([p.prompt_tokens for p in parts], np.int64),
+            output_tokens=_joined([p.output_tokens for p in parts], np.int64),
+            route=_joined([p.route for p in parts], np.uint64),
+            namespace=_joined([p.namespace for p in parts], np.uint64),
+            keys=concat_ragged([p.keys for p in parts], np.uint64),
+        )
+
+
+def _joined(parts: list[NDArray[N]], dtype: type[N]) -> NDArray[N]:
+    return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
+
+
+def map_chunk(chunk: Chunk, keying: Keying) -> tuple[LogProfile, list[tuple[str, str, str]]]:
+    """Return the profile of one chunk, and the requests that could not be keyed as rows of the table of rejects."""
+    keyed = keying.key(chunk.requests)
+    table = chunk.requests
+    reasons = Counter(text_column(chunk.rejects, "reason")) + Counter(
+        reason for _, reason, _ in keyed.rejects
+    )
+    profile = LogProfile(
+        records=chunk.records,
+        without_prompt=len(table) - len(keyed.rows) - len(keyed.rejects),
+        rejected=Counter({reason or "": count for reason, count in reasons.items()}),
+    )
+    routes = _digests(table, "route", keyed.rows)
+    names = text_column(table, "route")
+    profile.route_names = {int(d): names[row] or "" for d, row in zip(routes, keyed.rows, strict=True) if d}
+    namespaces = _digests(table, "namespace", keyed.rows)
+    profile.columns.append(
+        RequestColumns(
+            arrival_us=integer_column(table, "arrival_us", UNKNOWN)[keyed.rows],
+            prompt_tokens=keyed.prompt_tokens,
+            output_tokens=integer_column(table, "output_tokens", UNKNOWN)[keyed.rows],
+            route=routes,
+            namespace=namespaces,
+            keys=keyed.keys,
+        )
+    )
+    if keyed.tokens is not None:
+        _add_text(profile, table, keyed, keyed.tokens, routes, namespaces)
+    return profile, keyed.rejects
+
+
+def _add_text(
+    profile: LogProfile,
+    table: pd.DataFrame,
+    keyed: Keyed,
+    tokens: Ragged,
+    routes: NDArray[np.uint64],
+    namespaces: NDArray[np.uint64],
+) -> None:
+    sets = shingle_sets(tokens)
+    route_list, namespace_list = routes.tolist(), namespaces.tolist()
+    profile.text.add(sets, [Group(None, namespace) for namespace in namespace_list])
+    named = np.flatnonzero(routes)
+    if len(named):
+        profile.text.add(
+            sets.take(named) if len(named) < len(routes) else sets,
+            [Group(route_list[row], namespace_list[row]) for row in named],
+        )
+    profile.text.settle()
+    places = text_column(table, "source")
+    hashes = np.array([digest64(places[row]) for row in keyed.rows], dtype=np.uint64)
+    profile.sample.add(tokens, route_list, hashes)
+
+
+def _digests(table: pd.DataFrame, column: str, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    names = text_column(table, column)
+    digest_of = {name: digest64(name) for name in set(names)}
+    return np.array([digest_of[names[row]] for row in rows], dtype=np.uint64)

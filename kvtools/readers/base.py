@@ -1,0 +1,170 @@
+"""What a reader is, and the one loop that all line-based formats share."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from kvtools.errors import RejectedInput
+from kvtools.readers.lines import lines
+from kvtools.readers.records import Rejected, decode, sniff_keys, text
+from kvtools.readers.times import BadTime
+from kvtools.table import rejects_table, request_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    import pandas as pd
+
+    from kvtools.readers.lines import Line
+    from kvtools.readers.sources import Opened, Source
+
+CHUNK_BYTES = 8 << 20
+"""Decompressed bytes that one chunk holds: 64 MiB would cost 200 MB more and be no faster."""
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How to read.
+
+    ``route_key`` names the field (dots go into objects) that holds the route; ``strict`` stops at the first
+    record that has to be rejected.
+    """
+
+    route_key: str | None = None
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunk:
+    """A stretch of one log: the requests, the rejected records, and how many records it held in all."""
+
+    requests: pd.DataFrame
+    rejects: pd.DataFrame
+    records: int
+
+    def reject_rows(self) -> list[tuple[str, str, str]]:
+        """The rejected records as ``(source, reason, detail)``."""
+        return list(self.rejects.itertuples(index=False, name=None))
+
+
+class Reader(Protocol):
+    """One log format."""
+
+    @property
+    def name(self) -> str:
+        """The name for ``--input-format``."""
+
+    def sniff(self, head: bytes) -> bool:
+        """Return whether a file that begins with ``head`` is in this format."""
+
+    def read(self, file: Opened, source: Source, options: ReadOptions) -> Iterator[Chunk]:
+        """Yield the file as chunks of about 8 MiB, in its own order."""
+
+
+@dataclass(slots=True)
+class _Builder:
+    """The columns of the chunk that is being read."""
+
+    source: str
+    options: ReadOptions
+    columns: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    rows: int = 0
+    rejects: list[tuple[str, str, str]] = field(default_factory=list)
+    records: int = 0
+    size_bytes: int = 0
+
+    def add(self, row: Row, line: int) -> None:
+        row["source"] = f"{self.source}:{line}"
+        for name, values in self.columns.items():
+            if name not in row:
+                values.append(None)
+        for name, value in row.items():
+            values = self.columns[name]
+            if len(values) < self.rows:
+                values.extend([None] * (self.rows - len(values)))
+            values.append(value)
+        self.rows += 1
+
+    def reject(self, line: int, fault: Rejected) -> None:
+        where = f"{self.source}:{line}"
+        if self.options.strict:
+            raise RejectedInput(f"{where}: {fault.detail}; leave out --strict to count it and read on.")
+        self.rejects.append((where, fault.reason, fault.detail))
+
+    def chunk(self) -> Chunk:
+        return Chunk(request_table(self.columns, self.rows), rejects_table(self.rejects), self.records)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLinesReader:
+    """A format of one JSON object per line.
+
+    ``record`` is the typed struct of a line, ``rows`` turns one into the rows of the request table (it
+    raises ``Rejected`` or ``BadTime`` where it cannot), ``keys`` are the sets of keys one of which marks
+    the format.
+    """
+
+    name: str
+    record: type[msgspec.Struct]
+    rows: Callable[[Any], Iterable[Row]]
+    keys: tuple[tuple[str, ...], ...]
+
+    def sniff(self, head: bytes) -> bool:
+        """Return whether most of the first lines carry one of the format's key sets."""
+        return any(sniff_keys(head, wanted) for wanted in self.keys)
+
+    def read(self, file: Opened, source: Source, options: ReadOptions) -> Iterator[Chunk]:
+        """Yield chunks; a line that cannot be used becomes a reject of its chunk."""
+        decoder = msgspec.json.Decoder(self.record)
+        route_of = _route_reader(options.route_key)
+        builder = _Builder(source.name, options)
+        for line in lines(file.stream):
+            builder.records += 1
+            builder.size_bytes += len(line.data)
+            try:
+                self._add(builder, line, decoder, route_of)
+            except Rejected as fault:
+                builder.reject(line.number, fault)
+            except BadTime as fault:
+                builder.reject(line.number, Rejected("bad_time", str(fault)))
+            if builder.size_bytes >= CHUNK_BYTES:
+                yield builder.chunk()
+                builder = _Builder(source.name, options)
+        yield builder.chunk()
+
+    def _add(
+        self,
+        builder: _Builder,
+        line: Line,
+        decoder: msgspec.json.Decoder[Any],
+        route_of: Callable[[bytes], str | None] | None,
+    ) -> None:
+        rows = list(self.rows(decode(line, decoder)))
+        # One record can hold several prompts; each is a request of its own.
+        builder.records += len(rows) - 1
+        for row in rows:
+            if route_of is not None:
+                row["route"] = route_of(line.data)
+            builder.add(row, line.number)
+
+
+def _route_reader(key: str | None) -> Callable[[bytes], str | None] | None:
+    if key is None:
+        return None
+    top, *rest = key.split(".")
+    holder = msgspec.defstruct("RouteHolder", [("value", Any, msgspec.field(name=top, default=None))])
+    decoder = msgspec.json.Decoder(holder)
+
+    def route_of(data: bytes) -> str | None:
+        value: Any = getattr(decoder.decode(data), "value")  # noqa: B009 - the struct is made at run time
+        for part in rest:
+            value = value.get(part) if isinstance(value, dict) else None
+        return text(value)
+
+    return route_of

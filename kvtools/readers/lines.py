@@ -1,0 +1,62 @@
+"""Bytes to lines: split at line feeds only, with a limit on the length of one line.
+
+``str.splitlines`` would also split at U+2028 and others, which are valid inside a JSON string.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+from kvtools.readers.sources import DAMAGED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_LINE_BYTES = 32 << 20
+"""A longer line is rejected unread: 32 MiB are about ten million tokens, more than any model takes."""
+
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line without its end. ``fault`` names why it cannot be read (``None``: it can); ``number`` counts from 1."""
+
+    number: int
+    data: bytes
+    fault: str | None = None
+    complete: bool = True
+
+
+def lines(stream: IO[bytes], limit: int = MAX_LINE_BYTES) -> Iterator[Line]:
+    """Yield the lines of ``stream``; blank ones are left out but counted in ``number``.
+
+    A line over ``limit`` bytes is yielded empty with the fault ``line_too_long``; where a compressed
+    stream breaks off, a last line carries the fault ``damaged_stream``. The last line is ``complete``
+    only when it ends in a line feed.
+    """
+    number = 0
+    while True:
+        number += 1
+        try:
+            data = stream.readline(limit + 1)
+            too_long = len(data) > limit and not data.endswith(b"\n")
+            if too_long:
+                _skip_rest_of_line(stream)
+        except DAMAGED:
+            yield Line(number, b"", "damaged_stream")
+            return
+        if not data:
+            return
+        if number == 1 and data.startswith(_BOM):
+            data = data[len(_BOM) :]
+        if too_long:
+            yield Line(number, b"", "line_too_long")
+        elif stripped := data.strip():
+            yield Line(number, stripped, complete=data.endswith(b"\n"))
+
+
+def _skip_rest_of_line(stream: IO[bytes]) -> None:
+    while (part := stream.readline(1 << 20)) and not part.endswith(b"\n"):
+        pass

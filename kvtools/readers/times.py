@@ -1,0 +1,74 @@
+"""Times as logs write them, to microseconds since the epoch."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+# An epoch number says its unit by its size: seconds reach 1e11 in the year 5138, and a thousand times
+# that many milliseconds are the same day.
+_UNIT_LIMITS = ((1e11, 1_000_000), (1e14, 1_000), (1e17, 1))
+_LARGEST = 9e18
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class BadTime(ValueError):  # noqa: N818 - names what it is
+    """A value that stands where a time should and is none."""
+
+
+def arrival_us(value: Any) -> int | None:
+    """Return the time as microseconds since the epoch, or ``None`` for ``None`` and empty text.
+
+    Takes ISO 8601 and RFC 2822 text and epoch numbers (or their text) in seconds, milliseconds,
+    microseconds or nanoseconds; the size of the number says which. A time without zone is UTC.
+
+    Raises:
+        BadTime: for anything else.
+    """
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise BadTime(f"a time is text or a number, not {type(value).__name__}")
+    if isinstance(value, str):
+        return _from_text(value.strip())
+    return _from_number(value)
+
+
+def _from_text(text: str) -> int:
+    try:
+        return _since_epoch(datetime.fromisoformat(text))
+    except ValueError:
+        pass
+    try:
+        return _from_number(int(text) if text.lstrip("-").isdigit() else float(text))
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return _since_epoch(parsedate_to_datetime(text))
+    except (ValueError, TypeError, IndexError, OverflowError):
+        raise BadTime(f"not a time: {text[:40]!r}") from None
+
+
+def _since_epoch(moment: datetime) -> int:
+    # Integer arithmetic: float seconds lose the microsecond.
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // _MICROSECOND
+
+
+def _from_number(number: float) -> int:
+    if not -_LARGEST < number < _LARGEST:
+        raise BadTime(f"not a time: {number}")
+    for limit, factor in _UNIT_LIMITS:
+        if abs(number) < limit:
+            return round(number * factor)
+    return round(number / 1000)
+
+
+def duration_us(value: Any, unit_us: int) -> int | None:
+    """Return a duration of ``value`` units as microseconds, or ``None`` where it is no finite number >= 0."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    scaled = value * unit_us
+    return round(scaled) if 0 <= scaled < _LARGEST else None

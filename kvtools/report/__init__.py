@@ -1,0 +1,1 @@
+"""What a run found, as one typed value, and its renderings."""

@@ -1,0 +1,180 @@
+"""From the finished profile and the replayed cache to the report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kvtools import __version__
+from kvtools.model import share
+from kvtools.report.model import (
+    SCHEMA_VERSION,
+    Cache,
+    CacheNeed,
+    Coverage,
+    CurvePoint,
+    Hits,
+    Input,
+    Period,
+    PromptTokens,
+    Report,
+    Route,
+    RouteHits,
+    Settings,
+    Similarity,
+)
+from kvtools.similarity.consecutive import JaccardSum
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from kvtools.cache import CacheStudy
+    from kvtools.profile import LogProfile, PrefixSimilarity, RequestColumns
+
+NEEDS = (0.5, 0.8, 0.9, 0.95, 0.99)
+"""Shares of the ceiling's hits for which the smallest cache is named."""
+
+_SMALLEST_CURVE_BLOCKS = 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Findings:
+    """All that the rooms before this one worked out."""
+
+    inputs: list[Input]
+    settings: Settings
+    skipped_files: Sequence[str]
+    profile: LogProfile
+    requests: RequestColumns
+    prefix: PrefixSimilarity
+    study: CacheStudy
+
+
+def build_report(found: Findings, curve_blocks: Sequence[int] | None = None) -> Report:
+    """Return the report. ``curve_blocks`` are the cache sizes to print (default: powers of two)."""
+    study, profile, requests = found.study, found.profile, found.requests
+    variable = profile.sample.variable_tokens()
+    everything = np.ones(len(requests.prompt_tokens), dtype=np.bool_)
+    queried = study.result.total_queried_tokens
+    return Report(
+        schema_version=SCHEMA_VERSION,
+        kvtools_version=__version__,
+        inputs=found.inputs,
+        settings=found.settings,
+        coverage=_coverage(found),
+        requests=len(requests.prompt_tokens),
+        period=_period(requests.arrival_us),
+        prompt_tokens=_lengths(requests.prompt_tokens),
+        variable_share=share(sum(v for v, _ in variable.values()), sum(t for _, t in variable.values())),
+        variable_share_requests=profile.sample.requests,
+        similarity=_similarity(found, everything, None),
+        routes=_routes(found, variable),
+        cache=_cache(study),
+        ceiling=Hits(hit_tokens=study.ceiling_tokens(everything), hit_rate=study.ceiling_rate(everything)),
+        unique_blocks=study.curve.unique_blocks,
+        cache_needed=[
+            CacheNeed(share_of_ceiling=part, capacity_blocks=study.curve.blocks_for(part)) for part in NEEDS
+        ],
+        curve=[
+            CurvePoint(capacity_blocks=size, hit_tokens=hits, hit_rate=share(hits, queried))
+            for size in (curve_blocks or curve_sizes(study.curve.unique_blocks))
+            for hits in [study.curve.at(size)]
+        ],
+    )
+
+
+def curve_sizes(unique_blocks: int) -> list[int]:
+    """Return powers of two from 16 blocks up to the first that holds every block of the log."""
+    sizes = [_SMALLEST_CURVE_BLOCKS]
+    while sizes[-1] < unique_blocks:
+        sizes.append(2 * sizes[-1])
+    return sizes
+
+
+def _coverage(found: Findings) -> Coverage:
+    profile = found.profile
+    return Coverage(
+        read=profile.records,
+        rejected=profile.rejected.total(),
+        without_prompt=profile.without_prompt,
+        duplicates=profile.duplicates,
+        rejected_by_reason=dict(sorted(profile.rejected.items())),
+        skipped_files=list(found.skipped_files),
+    )
+
+
+def _period(arrival_us: NDArray[np.int64]) -> Period | None:
+    known = arrival_us[arrival_us >= 0]
+    return Period(first_us=int(known.min()), last_us=int(known.max())) if len(known) else None
+
+
+def _lengths(tokens: NDArray[np.int64]) -> PromptTokens:
+    return PromptTokens(
+        total=int(tokens.sum()),
+        mean=float(tokens.mean()),
+        std=float(tokens.std()),
+        p50=float(np.percentile(tokens, 50)),
+        p95=float(np.percentile(tokens, 95)),
+        max=int(tokens.max()),
+    )
+
+
+def _similarity(found: Findings, rows: NDArray[np.bool_], route: int | None) -> Similarity:
+    text = JaccardSum()
+    for group, run in found.profile.text.runs.items():
+        if group.route == route:
+            text.include(run.total)
+    prefix = found.prefix
+    consecutive = prefix.consecutive if route is None else prefix.consecutive_in_route
+    nearest = prefix.nearest[rows]
+    nearest = nearest[~np.isnan(nearest)]
+    consecutive = consecutive[rows]
+    known = consecutive[~np.isnan(consecutive)]
+    return Similarity(
+        jaccard_consecutive=text.mean,
+        prefix_jaccard_consecutive=float(known.mean()) if len(known) else None,
+        nearest_prefix_p50=float(np.percentile(nearest, 50)) if len(nearest) else None,
+        nearest_prefix_p90=float(np.percentile(nearest, 90)) if len(nearest) else None,
+    )
+
+
+def _routes(found: Findings, variable: dict[int, tuple[int, int]]) -> list[Route]:
+    """Return the named routes, the one with the most prompt tokens first."""
+    study, requests = found.study, found.requests
+    routes = []
+    for digest, name in found.profile.route_names.items():
+        rows = requests.route == np.uint64(digest)
+        hit, queried = study.hits(rows)
+        routes.append(
+            Route(
+                route=name,
+                requests=int(rows.sum()),
+                prompt_tokens=_lengths(requests.prompt_tokens[rows]),
+                variable_share=share(*variable[digest]) if digest in variable else None,
+                similarity=_similarity(found, rows, digest),
+                cache=RouteHits(queried_tokens=queried, hit_tokens=hit, hit_rate=share(hit, queried)),
+                ceiling=Hits(hit_tokens=study.ceiling_tokens(rows), hit_rate=study.ceiling_rate(rows)),
+            )
+        )
+    return sorted(routes, key=lambda route: (-route.prompt_tokens.total, route.route))
+
+
+def _cache(study: CacheStudy) -> Cache:
+    result = study.result
+    return Cache(
+        model=result.spec.model,
+        block_size=result.spec.block_size,
+        capacity_blocks=result.spec.capacity_blocks,
+        rules=result.spec.rules,
+        outputs=result.spec.outputs,
+        start_state=result.start_state,
+        queried_tokens=result.total_queried_tokens,
+        hit_tokens=result.total_hit_tokens,
+        hit_rate=result.hit_rate,
+        evictions=result.evictions,
+        refused_requests=int(result.refused.sum()),
+    )

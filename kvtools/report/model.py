@@ -1,0 +1,172 @@
+"""The report: one frozen value from which every rendering is made. Each figure is defined in docs/metrics.md.
+
+``Report.from_json(report.to_json())`` gives an equal report. Nothing in it depends on the wall clock.
+Rates, shares and similarities are 0..1; ``None`` means that the log cannot say.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kvtools.errors import InputError
+
+SCHEMA_VERSION = 1
+
+
+class Input(msgspec.Struct, frozen=True, kw_only=True):
+    """One file: SHA-256 of its bytes as stored, and the requests read from it."""
+
+    path: str
+    sha256: str
+    requests: int
+
+
+class Coverage(msgspec.Struct, frozen=True, kw_only=True):
+    """``read`` = ``requests`` of the report + ``rejected`` + ``without_prompt`` + ``duplicates``, in records."""
+
+    read: int
+    rejected: int
+    without_prompt: int
+    duplicates: int
+    rejected_by_reason: dict[str, int]
+    skipped_files: list[str]
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What has to be equal for two reports to be comparable."""
+
+    tokenizer: str
+    tokenizer_check: str
+    chat_template: str
+    order: str
+    measure_from: float
+
+
+class Period(msgspec.Struct, frozen=True, kw_only=True):
+    """First and last arrival in microseconds, since the epoch or since the start of a trace."""
+
+    first_us: int
+    last_us: int
+
+
+class PromptTokens(msgspec.Struct, frozen=True, kw_only=True):
+    """Lengths of the prompts in tokens; ``std`` is the population's, percentiles are interpolated linearly."""
+
+    total: int
+    mean: float
+    std: float
+    p50: float
+    p95: float
+    max: int
+
+
+class Similarity(msgspec.Struct, frozen=True, kw_only=True):
+    """Jaccard indexes: between consecutive requests, of text and of prefix; of prefix, to the nearest before."""
+
+    jaccard_consecutive: float | None
+    prefix_jaccard_consecutive: float | None
+    nearest_prefix_p50: float | None
+    nearest_prefix_p90: float | None
+
+
+class Hits(msgspec.Struct, frozen=True, kw_only=True):
+    """Hit tokens and their share of the queried tokens."""
+
+    hit_tokens: int
+    hit_rate: float | None
+
+
+class RouteHits(msgspec.Struct, frozen=True, kw_only=True):
+    """The hits of one route's requests in the shared cache."""
+
+    queried_tokens: int
+    hit_tokens: int
+    hit_rate: float | None
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of one route (tenant, app or endpoint)."""
+
+    route: str
+    requests: int
+    prompt_tokens: PromptTokens
+    variable_share: float | None
+    similarity: Similarity
+    cache: RouteHits
+    ceiling: Hits
+
+
+class Cache(msgspec.Struct, frozen=True, kw_only=True):
+    """What the cache with these settings hit. ``refused_requests`` are larger than it and were not sent."""
+
+    model: str
+    block_size: int
+    capacity_blocks: int | None
+    rules: str
+    outputs: str
+    start_state: str
+    queried_tokens: int
+    hit_tokens: int
+    hit_rate: float | None
+    evictions: int
+    refused_requests: int
+
+
+class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
+    """The hits of an LRU cache of that size, in blocks."""
+
+    capacity_blocks: int
+    hit_tokens: int
+    hit_rate: float | None
+
+
+class CacheNeed(msgspec.Struct, frozen=True, kw_only=True):
+    """The smallest LRU cache with that share (0..1) of the ceiling's hits."""
+
+    share_of_ceiling: float
+    capacity_blocks: int
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """All that ``kvtools analyze logs`` knows of a log."""
+
+    schema_version: int
+    kvtools_version: str
+    inputs: list[Input]
+    settings: Settings
+    coverage: Coverage
+    requests: int
+    period: Period | None
+    prompt_tokens: PromptTokens
+    variable_share: float | None
+    variable_share_requests: int
+    similarity: Similarity
+    routes: list[Route]
+    cache: Cache
+    ceiling: Hits
+    unique_blocks: int
+    cache_needed: list[CacheNeed]
+    curve: list[CurvePoint]
+
+    def to_json(self) -> str:
+        """Return the report as indented JSON with a final line feed."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode() + "\n"
+
+    @classmethod
+    def from_json(cls, data: bytes | str) -> Report:
+        """Read a report back.
+
+        Raises:
+            InputError: not a report, or one of another schema version.
+        """
+        try:
+            version: Any = msgspec.json.decode(data, type=dict[str, Any]).get("schema_version")
+            if version != SCHEMA_VERSION:
+                raise InputError(
+                    f"the report has schema version {version}, this kvtools reads {SCHEMA_VERSION}."
+                )
+            return msgspec.json.decode(data, type=cls)
+        except msgspec.DecodeError as error:
+            raise InputError(f"not a kvtools report ({error}); write one with --format json.") from None

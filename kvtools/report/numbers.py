@@ -1,0 +1,54 @@
+"""Numbers for people: units, and enough digits to act on."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+_TRACE_LIMIT_US = 10**14
+"""Arrivals below this (1973 as an epoch time) count from the start of a trace."""
+
+
+def percent(part: float | None) -> str:
+    """Return a share (0..1) as ``28.3 %``, ``n/a`` where it is unknown."""
+    return "n/a" if part is None else f"{100 * part:.1f} %"
+
+
+def ratio(value: float | None) -> str:
+    """Return a similarity (0..1) with two digits."""
+    return "n/a" if value is None else f"{value:.2f}"
+
+
+def short(count: int) -> str:
+    """Return a count as ``950``, ``5,000``, ``1.09 M`` or ``2.30 G``."""
+    if count < 1_000_000:
+        return f"{count:,}"
+    return f"{count / 1e6:.2f} M" if count < 1_000_000_000 else f"{count / 1e9:.2f} G"
+
+
+def blocks(count: int) -> str:
+    """Return a number of blocks as ``64``, ``2k``, ``16k`` or ``1M``: powers of two come out round."""
+    for unit, name in ((1 << 20, "M"), (1 << 10, "k")):
+        if count >= unit and count % unit == 0:
+            return f"{count // unit}{name}"
+    return f"{count:,}"
+
+
+def period(first_us: int, last_us: int) -> str:
+    """Return the time a log covers: dates in UTC, or a length where a trace counts from its own start."""
+    if last_us < _TRACE_LIMIT_US:
+        return f"{_length((last_us - first_us) // 1_000_000)} long"
+    first, last = (datetime.fromtimestamp(us // 1_000_000, UTC) for us in (first_us, last_us))
+    end = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%d %b %Y %H:%M}"
+    return f"{first:%d %b %Y %H:%M} - {end} UTC"
+
+
+def _length(seconds: int) -> str:
+    if seconds < 120:
+        return f"{seconds} s"
+    return f"{seconds // 60} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def bars(shares: list[float]) -> str:
+    """Return one bar character per value, scaled to the largest."""
+    top = max(shares, default=0) or 1
+    return "".join(" ▁▂▃▄▅▆▇█"[round(8 * value / top)] for value in shares)

@@ -1,0 +1,165 @@
+"""The report on a terminal: one page, the answer first, the next step last."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from kvtools.report.numbers import bars, blocks, percent, period, ratio, short
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from kvtools.report.model import Report
+
+WIDTH = 80
+ROUTES_SHOWN = 10
+_LABEL_CHARS = 15
+
+
+def render_text(report: Report, *, color: bool = False, width: int = WIDTH) -> str:
+    """Return the report as text for a terminal ``width`` columns wide."""
+    console = Console(width=width, force_terminal=color, no_color=not color, highlight=False, record=False)
+    with console.capture() as capture:
+        console.print(_page(report), soft_wrap=False)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
+
+
+def _page(report: Report) -> RenderableType:
+    parts: list[RenderableType] = [
+        Text(_headline(report), style="bold"),
+        *(Text(f"  {line}") for line in _basis(report)),
+        Text(),
+        *(_labelled(label, text) for label, text in _figures(report)),
+    ]
+    if report.routes:
+        parts += [Text(), _routes(report)]
+    return Group(*parts, Text(), Text(_next_step(report), no_wrap=True, overflow="ignore"))
+
+
+def _headline(report: Report) -> str:
+    cache, ceiling = report.cache, report.ceiling
+    if not ceiling.hit_tokens:
+        return (
+            f"0.0 % hit rate: no two prompts share their first block of {cache.block_size} tokens; "
+            "no cache, however large, could hit."
+        )
+    now = f"{percent(cache.hit_rate)} of prompt tokens hit"
+    if cache.capacity_blocks is None:
+        return f"{now} the prefix cache (unlimited, cold start)."
+    size = f"{cache.capacity_blocks:,} blocks"
+    if not cache.hit_tokens:
+        return f"0.0 % hit rate with {size}: too small for this traffic; {percent(ceiling.hit_rate)} without a limit."
+    return f"{now} in {size} (cold start); {percent(ceiling.hit_rate)} in an unlimited cache."
+
+
+def _basis(report: Report) -> list[str]:
+    cache, settings = report.cache, report.settings
+    when = f" · {period(report.period.first_us, report.period.last_us)}" if report.period else ""
+    size = "unlimited cache" if cache.capacity_blocks is None else f"{cache.capacity_blocks:,} blocks"
+    template = "" if settings.tokenizer_check == "not needed" else f", {settings.chat_template} template"
+    lines = [
+        f"{report.requests:,} requests · {short(report.prompt_tokens.total)} prompt tokens{when}",
+        f"{settings.tokenizer}{template}",
+        f"{cache.model}, block {cache.block_size}, {cache.rules} rules · {size} · one request at a time",
+    ]
+    if settings.measure_from:
+        begun = percent(settings.measure_from)
+        lines.append(f"counted after the first {begun} of the log, which only fills the cache")
+    if cache.refused_requests:
+        lines.append(f"{cache.refused_requests:,} requests are larger than the cache: an engine refuses them")
+    return lines + _coverage(report)
+
+
+def _coverage(report: Report) -> list[str]:
+    coverage = report.coverage
+    gone = (
+        (coverage.rejected, "rejected"),
+        (coverage.without_prompt, "without prompt"),
+        (coverage.duplicates, "duplicates"),
+    )
+    lines = [f"read {coverage.read:,} records: " + ", ".join(f"{count:,} {what}" for count, what in gone)]
+    if coverage.rejected:
+        reasons = ", ".join(f"{reason} {count:,}" for reason, count in coverage.rejected_by_reason.items())
+        lines.append(f"rejected: {reasons} (--rejects FILE lists them)")
+    if coverage.skipped_files:
+        lines.append(f"{len(coverage.skipped_files):,} files skipped: no known format")
+    return lines
+
+
+def _figures(report: Report) -> list[tuple[str, str]]:
+    tokens, similar, sampled = report.prompt_tokens, report.similarity, report.variable_share_requests
+    lengths = f"{tokens.mean:,.0f} ± {tokens.std:,.0f} tokens (p95 {tokens.p95:,.0f}, max {tokens.max:,})"
+    if report.variable_share is not None:
+        lengths += f" · variable {percent(report.variable_share)}"
+    if report.variable_share is not None and sampled < report.requests:
+        lengths += f" (of {sampled:,} requests)"
+    consecutive = f"{ratio(similar.prefix_jaccard_consecutive)} of prefix"
+    if similar.jaccard_consecutive is not None:
+        consecutive = f"{ratio(similar.jaccard_consecutive)} of text (> 0.6 is healthy), {consecutive}"
+    nearest = f"p50 {ratio(similar.nearest_prefix_p50)}, p90 {ratio(similar.nearest_prefix_p90)}"
+    return [
+        ("Prompts", lengths),
+        ("Consecutive", f"Jaccard {consecutive}"),
+        ("Nearest prefix", f"of the 1,000 requests before: {nearest}"),
+        *_cache_needed(report),
+    ]
+
+
+def _cache_needed(report: Report) -> list[tuple[str, str]]:
+    if not report.ceiling.hit_tokens or not report.curve:
+        return []
+    need = {round(100 * n.share_of_ceiling): n.capacity_blocks for n in report.cache_needed}
+    first, last = report.curve[0].capacity_blocks, report.curve[-1].capacity_blocks
+    rows = [
+        ("Cache needed", f"90 % of the ceiling's hits fit in {need[90]:,} blocks, 99 % in {need[99]:,}"),
+        (
+            "",
+            f"{bars([p.hit_rate or 0 for p in report.curve])}  LRU, {blocks(first)} … {blocks(last)} blocks",
+        ),
+    ]
+    size = report.cache.capacity_blocks
+    if size is not None:
+        before = sum(point.capacity_blocks <= size for point in report.curve)
+        rows.append(("", f"{'^':>{max(before, 1)}} {size:,} blocks: the pool's own figure is the headline"))
+    return rows
+
+
+def _labelled(label: str, text: str) -> RenderableType:
+    grid = Table.grid(padding=0)
+    grid.add_column(width=_LABEL_CHARS)
+    grid.add_column()
+    grid.add_row(Text(label), Text(text))
+    return grid
+
+
+def _routes(report: Report) -> RenderableType:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("Route", overflow="ellipsis", no_wrap=True, max_width=24)
+    for name in ("requests", "tokens", "hit rate", "ceiling", "variable", "Jaccard"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for route in report.routes[:ROUTES_SHOWN]:
+        table.add_row(
+            Text(route.route),
+            f"{route.requests:,}",
+            short(route.prompt_tokens.total),
+            percent(route.cache.hit_rate),
+            percent(route.ceiling.hit_rate),
+            percent(route.variable_share),
+            ratio(route.similarity.jaccard_consecutive),
+        )
+    if len(report.routes) <= ROUTES_SHOWN:
+        return table
+    return Group(table, Text(f"  and {len(report.routes) - ROUTES_SHOWN:,} more (--format json lists all)"))
+
+
+def _next_step(report: Report) -> str:
+    paths = " ".join(shlex.quote(entry.path) for entry in report.inputs[:3])
+    if report.cache.capacity_blocks is None and report.ceiling.hit_tokens:
+        blocks_90 = next(n.capacity_blocks for n in report.cache_needed if n.share_of_ceiling == 0.9)
+        return f"Next: kvtools analyze logs {paths} --capacity-blocks {blocks_90}"
+    return f"Next: kvtools analyze logs {paths} --format json"
