@@ -37,7 +37,7 @@ bench: $(READY)  ## measure CPU time and memory on the logs in ../shared
 
 data: $(READY)  ## write data/ anew with the generators of kvtools/samples
 	$(BIN)/kvtools sample shop-assistant -o data/shop-assistant.jsonl
-	$(BIN)/python -m kvtools.samples.canonical data
+	$(BIN)/kvtools sample canonical -o data
 
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

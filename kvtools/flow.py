@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kvtools.cache import Interner, Prompts, study_cache
 from kvtools.chat import DEFAULT_TEMPLATE, load
@@ -18,6 +18,7 @@ from kvtools.report.files import replacing
 from kvtools.report.model import Input, Settings
 from kvtools.report.rejects import RejectLog, reject_log
 from kvtools.samples import SAMPLES
+from kvtools.samples.canonical import canonical
 from kvtools.tokens import (
     DEFAULT_TOKENIZER,
     CheckedTokenizer,
@@ -188,15 +189,30 @@ def _check_of(found: _Profiled) -> str:
     )
 
 
-def write_sample(name: str, target: Path) -> None:
-    """Write the bundled synthetic log ``name`` to ``target`` (never half: beside it, then renamed).
+def write_sample(name: str, target: Path) -> list[Path]:
+    """Write a bundled synthetic log and return the files (never half: each beside its place, then renamed).
+
+    ``shop-assistant`` is the file ``target``; ``canonical`` is several files in the folder ``target``.
 
     Raises:
         UsageError: there is no such sample.
-        InputError: the file cannot be written.
+        InputError: a file cannot be written.
     """
-    if name not in SAMPLES:
-        raise UsageError(f"no sample named {name}; there are: {', '.join(SAMPLES)}.")
-    with replacing(target) as file:
-        for line in SAMPLES[name]():
-            file.write(line.decode())
+    if name == "canonical":
+        target.mkdir(parents=True, exist_ok=True)
+        files = {target / file: lines for file, lines in canonical(_default_ids).items()}
+    elif name in SAMPLES:
+        files = {target: SAMPLES[name]()}
+    else:
+        raise UsageError(f"no sample named {name}; there are: {', '.join((*SAMPLES, 'canonical'))}.")
+    for path, lines in files.items():
+        with replacing(path) as file:
+            for line in lines:
+                file.write(line.decode())
+    return list(files)
+
+
+def _default_ids(messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> list[int]:
+    text = load(DEFAULT_TEMPLATE).render(messages, tools)
+    ids: list[int] = load_tokenizer(fast=False).encode([text]).values.tolist()
+    return ids
