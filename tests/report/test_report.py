@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kvtools.errors import InputError
+from kvtools.flow import AnalyzeOptions, analyze
+from kvtools.report.build import curve_sizes
+from kvtools.report.model import Report
+from kvtools.report.numbers import bars, blocks, percent, period, short
+from kvtools.report.text import render_text
+
+# Prompts in the bytes tokenizer, block 4. A: "abcdefghij" (10), B: "abcdefghXY" (10), C: "abcdefghij" (10), D: "zzz" (3).
+# Hits by hand: A 0, B 8 (two blocks), C 8 (two full blocks; the third holds 2 tokens), D 0: 16 of 33.
+LINES = [
+    {"id": "a", "ts": 1, "tenant": "t", "prompt": "abcdefghij"},
+    {"id": "b", "ts": 2, "tenant": "t", "prompt": "abcdefghXY"},
+    {"id": "c", "ts": 3, "tenant": "u", "prompt": "abcdefghij"},
+    {"id": "d", "ts": 4, "tenant": "u", "prompt": "zzz"},
+]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log.jsonl"
+    path.write_text("\n".join(map(json.dumps, LINES)) + "\n{broken\n")
+    return path
+
+
+def _analyze(log: Path, **options: object) -> Report:
+    return analyze(log, AnalyzeOptions(tokenizer="bytes", block_size=4, **options))
+
+
+def test_figures_by_hand(log: Path) -> None:
+    report = _analyze(log)
+    assert (report.cache.hit_tokens, report.cache.queried_tokens) == (16, 33)
+    assert report.coverage.read == 5
+    assert report.coverage.rejected_by_reason == {"bad_json": 1}
+    assert (report.prompt_tokens.total, report.prompt_tokens.max, report.prompt_tokens.p50) == (33, 10, 10)
+    assert report.prompt_tokens.mean == 8.25
+    assert round(report.prompt_tokens.std**2, 6) == round((3 * 1.75**2 + 5.25**2) / 4, 6)
+    # Shingles: A, C 6 each; B 6, of which 4 with A; D none. Pairs: 4/8, 4/8, 0/6.
+    assert report.similarity.jaccard_consecutive == pytest.approx(1 / 3)
+    # Full blocks 2, 2, 2, 0: pairs 2/2, 2/2, 0/2.
+    assert report.similarity.prefix_jaccard_consecutive == pytest.approx(2 / 3)
+    assert [(r.route, r.cache.hit_tokens, r.cache.queried_tokens) for r in report.routes] == [("t", 8, 20), ("u", 8, 13)]
+    # Route t: both prompts' shingles occur in half of its two requests at least. Route u: D has 3 tokens and no shingle.
+    assert report.variable_share == pytest.approx(3 / 33)
+
+
+def test_replay_runs_by_arrival_but_equal_times_keep_the_order_of_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text("\n".join(json.dumps(line) for line in (LINES[3], LINES[2], LINES[0])))
+    report = _analyze(log, measure_from=0.34)  # of three requests by time, the first only fills the cache
+    assert report.settings.order == "arrival"
+    # a (1 s) fills; c (3 s) hits 8; d (4 s) hits 0.
+    assert (report.cache.hit_tokens, report.cache.queried_tokens) == (8, 13)
+
+
+def test_a_cache_too_small_says_so(log: Path) -> None:
+    report = _analyze(log, capacity_blocks=1)
+    # A, B and C need 3 blocks, so an engine of 1 block refuses them; D does one lookup of 3 tokens.
+    assert report.cache.refused_requests == 3
+    assert (report.cache.hit_tokens, report.cache.queried_tokens) == (0, 3)
+    page = render_text(report)
+    assert "3 requests are larger than the cache: an engine refuses them" in page
+
+
+def test_a_report_survives_json(log: Path) -> None:
+    report = _analyze(log)
+    assert Report.from_json(report.to_json()) == report
+    with pytest.raises(InputError, match="schema version 2"):
+        Report.from_json(report.to_json().replace('"schema_version": 1', '"schema_version": 2'))
+    with pytest.raises(InputError, match="not a kvtools report"):
+        Report.from_json("[]")
+
+
+def test_the_page_answers_first_and_fits_its_width(log: Path) -> None:
+    page = render_text(_analyze(log)).split("\n")
+    assert page[0] == "48.5 % of prompt tokens hit the prefix cache (unlimited, cold start)."
+    assert all(len(line) <= 80 for line in page[:-2])
+    assert page[-2].startswith("Next: kvtools analyze logs ")
+    assert not any("abcdefgh" in line for line in page)  # no prompt text
+
+
+def test_a_zero_explains_itself(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"prompt": "abcdefgh"}\n{"prompt": "xbcdefgh"}\n')
+    page = render_text(_analyze(log))
+    assert page.startswith("0.0 % hit rate: no two prompts share their first block of 4 tokens;")
+
+
+def test_numbers_for_people() -> None:
+    assert percent(0.28349) == "28.3 %"
+    assert percent(None) == "n/a"
+    assert (short(5_000), short(1_090_000), short(2_300_000_000)) == ("5,000", "1.09 M", "2.30 G")
+    assert (blocks(64), blocks(2048), blocks(3 << 20), blocks(1500)) == ("64", "2k", "3M", "1,500")
+    assert bars([0.0, 0.5, 1.0]) == " ▄█"
+    assert curve_sizes(100) == [16, 32, 64, 128]
+    assert period(1_784_073_600_000_000, 1_784_077_920_000_000) == "15 Jul 2026 00:00 - 01:12 UTC"
+    assert period(0, 90_000_000) == "90 s long"
