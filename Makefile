@@ -39,6 +39,9 @@ data: $(READY)  ## write data/ anew with the generators of kvtools/samples
 	$(BIN)/kvtools sample shop-assistant -o data/shop-assistant.jsonl
 	$(BIN)/kvtools sample canonical -o data
 
+docs: $(READY)  ## write docs/cli.md anew from the commands
+	$(BIN)/python tests/test_docs.py
+
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -33,7 +33,19 @@ CLI_LINES = 120
 FUNCTION_LINES = 40
 # Heavy libraries load inside the functions that need them, or in rooms that are only imported to run.
 LIGHT = ("__init__", "__main__", "cli", "errors", "resources")
-HEAVY = ("pandas", "numpy", "pyarrow", "sklearn", "numba", "plotly", "rich", "vllm", "dask", "tokenizers", "jinja2")
+HEAVY = (
+    "pandas",
+    "numpy",
+    "pyarrow",
+    "sklearn",
+    "numba",
+    "plotly",
+    "rich",
+    "vllm",
+    "dask",
+    "tokenizers",
+    "jinja2",
+)
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
@@ -69,7 +81,9 @@ def test_imports_run_one_way(path: Path) -> None:
         if other == room:
             continue
         assert ORDER[other] < ORDER[room], f"{_name(path)} imports {module}, which lies downstream of it"
-        assert room != "cli" or other in {"errors", "flow", "report"}, f"{_name(path)} goes past flow to {module}"
+        assert room != "cli" or other in {"errors", "flow", "report"}, (
+            f"{_name(path)} goes past flow to {module}"
+        )
 
 
 @pytest.mark.parametrize("path", MODULES, ids=_name)

@@ -14,7 +14,9 @@ def _ragged(rows: list[list[int]], dtype=np.int32) -> Ragged:
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from([None, "a", "b"]), st.lists(st.integers(0, 2), max_size=13)), max_size=8),
+    st.lists(
+        st.tuples(st.sampled_from([None, "a", "b"]), st.lists(st.integers(0, 2), max_size=13)), max_size=8
+    ),
     st.integers(1, 4),
     st.booleans(),
 )

@@ -1,7 +1,5 @@
 """Messages to prompt text: the built-in templates, vLLM's preparation, loading, the sandbox, the clock."""
 
-# ruff: noqa: RUF001 - DeepSeek's marks are written with fullwidth bars
-
 from __future__ import annotations
 
 import copy

@@ -35,7 +35,8 @@ def test_unlimited_2000(small: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("blocks", "hit_tokens", "percent"), [(500, 396_832, 24.77), (2_000, 731_136, 45.64), (8_000, 861_344, 53.77)]
+    ("blocks", "hit_tokens", "percent"),
+    [(500, 396_832, 24.77), (2_000, 731_136, 45.64), (8_000, 861_344, 53.77)],
 )
 def test_limited_2000(small: Path, blocks: int, hit_tokens: int, percent: float) -> None:
     report = analyze(small, AnalyzeOptions(capacity_blocks=blocks))

@@ -19,7 +19,9 @@ from kvtools.table import (
 
 
 def test_a_built_table_passes_its_own_check_and_keeps_na() -> None:
-    table = request_table({"request_id": ["a", None], "prompt_tokens": [0, None], "token_ids": [[1, 2], None]}, 2)
+    table = request_table(
+        {"request_id": ["a", None], "prompt_tokens": [0, None], "token_ids": [[1, 2], None]}, 2
+    )
     check(table)
     assert text_column(table, "request_id") == ["a", None]
     assert integer_column(table, "prompt_tokens").tolist() == [0, -1]  # 0 is zero, NA is unknown

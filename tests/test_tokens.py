@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from kvtools.errors import InputError
-from kvtools.tokens import BytesTokenizer, CheckedTokenizer, FastTokenizerDiffers, ReferenceTokenizer, load_tokenizer
+from kvtools.tokens import (
+    BytesTokenizer,
+    CheckedTokenizer,
+    FastTokenizerDiffers,
+    ReferenceTokenizer,
+    load_tokenizer,
+)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +90,12 @@ def _tiny_tokenizer(folder, *, bos: bool) -> None:
     content = {
         "version": "1.0",
         "added_tokens": [added | {"normalized": False, "special": True}],
-        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+        "pre_tokenizer": {
+            "type": "ByteLevel",
+            "add_prefix_space": False,
+            "trim_offsets": True,
+            "use_regex": True,
+        },
         "post_processor": processor,
         "model": model,
     }

@@ -22,7 +22,10 @@ _SYSTEM = (
 )
 _TOOL = {
     "type": "function",
-    "function": {"name": "stock", "parameters": {"type": "object", "properties": {"plant": {"type": "string"}}}},
+    "function": {
+        "name": "stock",
+        "parameters": {"type": "object", "properties": {"plant": {"type": "string"}}},
+    },
 }
 
 
@@ -61,7 +64,9 @@ REQUESTS = (
 )  # fmt: skip
 
 
-def canonical(encode: Callable[[list[dict[str, Any]], list[dict[str, Any]] | None], list[int]]) -> dict[str, Iterator[bytes]]:
+def canonical(
+    encode: Callable[[list[dict[str, Any]], list[dict[str, Any]] | None], list[int]],
+) -> dict[str, Iterator[bytes]]:
     """Return the files by name. ``encode`` gives the token ids of messages and tools, as the engine sees them."""
     ids = [encode(request.messages, request.tools) for request in REQUESTS]
     lines = {
@@ -137,7 +142,12 @@ def _trace(ids: list[list[int]]) -> Iterator[dict[str, Any]]:
 
 def _expected(ids: list[list[int]]) -> bytes:
     """Return, for each format, the columns of the request table that it can fill; all others are NA."""
-    rows: dict[str, list[dict[str, Any]]] = {"chat-jsonl": [], "openai-batch": [], "token-log": [], "mooncake": []}
+    rows: dict[str, list[dict[str, Any]]] = {
+        "chat-jsonl": [],
+        "openai-batch": [],
+        "token-log": [],
+        "mooncake": [],
+    }
     for request, prompt, blocks in zip(REQUESTS, ids, _hash_ids(ids), strict=True):
         text = _given(
             messages=json.dumps(request.messages, ensure_ascii=False, separators=(",", ":")),

@@ -35,7 +35,9 @@ def test_lru_equals_the_naive_oracle(requests: list[list[int]], capacity: int, d
 
 @settings(max_examples=300, deadline=None)
 @given(_LOGS, st.data())
-def test_the_curve_equals_a_separate_lru_run_at_every_size(requests: list[list[int]], data: st.DataObject) -> None:
+def test_the_curve_equals_a_separate_lru_run_at_every_size(
+    requests: list[list[int]], data: st.DataObject
+) -> None:
     lookups = [data.draw(st.integers(0, len(blocks))) for blocks in requests]
     ids, offsets = _columns(requests)
     distances = stack_distances(ids, offsets, np.array(lookups, dtype=np.int64))
@@ -52,7 +54,9 @@ def test_touch_times_that_outgrow_the_tree_are_moved_together() -> None:
     ids, offsets = _columns(requests)
     distances = stack_distances(ids, offsets, np.array(lookups, dtype=np.int64))
     curve = HitCurve.from_distances(distances, np.ones(len(ids), dtype=np.int64), 3)
-    assert [curve.at(size) for size in (1, 2, 3)] == [sum(naive_hits(requests, lookups, size)) for size in (1, 2, 3)]
+    assert [curve.at(size) for size in (1, 2, 3)] == [
+        sum(naive_hits(requests, lookups, size)) for size in (1, 2, 3)
+    ]
 
 
 def test_blocks_for_is_the_smallest_sufficient_cache() -> None:

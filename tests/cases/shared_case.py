@@ -26,7 +26,9 @@ class Case:
         (folder,) = cases.glob(f"{number}-*")
         lines = (folder / "input.jsonl").read_bytes().strip().split(b"\n")
         config = json.loads((folder / "config.json").read_text())
-        return cls(config, [json.loads(line) for line in lines], json.loads((folder / "expected.json").read_text()))
+        return cls(
+            config, [json.loads(line) for line in lines], json.loads((folder / "expected.json").read_text())
+        )
 
     def prompts(self) -> list[list[int]]:
         """Token ids: given, or for ``segments`` n distinct ids per name (a shorter run is a prefix of a longer)."""

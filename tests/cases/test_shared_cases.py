@@ -56,7 +56,9 @@ def test_090_a_warm_up_set_larger_than_the_cache(cases: Path) -> None:
     case = Case.load(cases, "090")
     blocks = case.config["num_blocks"]
     # "The next request of each" is asked of the cache as the warm-up left it: five runs, one more request in each.
-    after = [Case(case.config, [*case.requests, request], {}).hits(blocks=blocks)[-1] for request in case.requests]
+    after = [
+        Case(case.config, [*case.requests, request], {}).hits(blocks=blocks)[-1] for request in case.requests
+    ]
     # A prompt of 48 tokens can hit 32 of its own (at most n-1); the case counts a request that extends it.
     longer = [
         Case(

@@ -40,14 +40,25 @@ def _map(rows: list[dict], first_line: int) -> LogProfile:
 
 def _state(profile: LogProfile) -> tuple:
     requests = profile.requests()
-    columns = {name: getattr(requests, name).tolist() for name in ("arrival_us", "prompt_tokens", "route", "namespace")}
+    columns = {
+        name: getattr(requests, name).tolist()
+        for name in ("arrival_us", "prompt_tokens", "route", "namespace")
+    }
     keys = [requests.keys.row(index).tolist() for index in range(len(requests.keys))]
     runs = {
         group: (run.first.tolist(), run.last.tolist(), run.total.units, run.total.pairs)
         for group, run in profile.text.runs.items()
     }
     counts = (profile.records, profile.without_prompt, profile.duplicates, +profile.rejected)
-    return counts, columns, keys, runs, profile.route_names, profile.sample.level, profile.sample.variable_tokens()
+    return (
+        counts,
+        columns,
+        keys,
+        runs,
+        profile.route_names,
+        profile.sample.level,
+        profile.sample.variable_tokens(),
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -67,7 +78,9 @@ def test_any_partition_gives_an_equal_profile(rows: list[dict], cuts: list[int])
 
 @settings(max_examples=40, deadline=None)
 @given(_ROWS, _ROWS, _ROWS)
-def test_merge_is_associative_and_the_empty_profile_is_neutral(a: list[dict], b: list[dict], c: list[dict]) -> None:
+def test_merge_is_associative_and_the_empty_profile_is_neutral(
+    a: list[dict], b: list[dict], c: list[dict]
+) -> None:
     one, two, three = (_map(rows, 1 + 100 * index) for index, rows in enumerate((a, b, c)))
     left = copy.deepcopy(one).merge(copy.deepcopy(two)).merge(copy.deepcopy(three))
     right = copy.deepcopy(one).merge(copy.deepcopy(two).merge(copy.deepcopy(three)))

@@ -45,7 +45,10 @@ def test_figures_by_hand(log: Path) -> None:
     assert report.similarity.jaccard_consecutive == pytest.approx(1 / 3)
     # Full blocks 2, 2, 2, 0: pairs 2/2, 2/2, 0/2.
     assert report.similarity.prefix_jaccard_consecutive == pytest.approx(2 / 3)
-    assert [(r.route, r.cache.hit_tokens, r.cache.queried_tokens) for r in report.routes] == [("t", 8, 20), ("u", 8, 13)]
+    assert [(r.route, r.cache.hit_tokens, r.cache.queried_tokens) for r in report.routes] == [
+        ("t", 8, 20),
+        ("u", 8, 13),
+    ]
     # Route t: both prompts' shingles occur in half of its two requests at least. Route u: D has 3 tokens and no shingle.
     assert report.variable_share == pytest.approx(3 / 33)
 
