@@ -6,9 +6,10 @@ chunks gives an equal result. State holds integers, so that equality is exact.
 
 from kvtools.profile.finish import PrefixSimilarity, prefix_similarity, replay_order
 from kvtools.profile.keying import Keyed, Keying
-from kvtools.profile.state import LogProfile, RequestColumns, map_chunk
+from kvtools.profile.state import Counts, LogProfile, RequestColumns, map_chunk
 
 __all__ = [
+    "Counts",
     "Keyed",
     "Keying",
     "LogProfile",

@@ -35,16 +35,15 @@ class PrefixSimilarity:
         )
 
 
-def replay_order(requests: RequestColumns) -> NDArray[np.int64] | None:
+def replay_order(arrival_us: NDArray[np.int64]) -> NDArray[np.int64] | None:
     """Return the requests by arrival, equal times in log order.
 
     ``None`` where the log stands in that order already, or where some request has no arrival, so that the
     order of the log is all there is.
     """
-    arrival = requests.arrival_us
-    if len(arrival) < 2 or (arrival == UNKNOWN).any() or (np.diff(arrival) >= 0).all():
+    if len(arrival_us) < 2 or (arrival_us == UNKNOWN).any() or (np.diff(arrival_us) >= 0).all():
         return None
-    return np.argsort(arrival, kind="stable")
+    return np.argsort(arrival_us, kind="stable")
 
 
 def prefix_similarity(requests: RequestColumns, ids: NDArray[np.int32]) -> PrefixSimilarity:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from kvtools.profile.keying import Keyed, Keying
+    from kvtools.profile.keying import Keyed
     from kvtools.readers import Chunk
 
 N = TypeVar("N", bound=np.generic)
@@ -39,6 +39,7 @@ class RequestColumns:
     output_tokens: NDArray[np.int64]
     route: NDArray[np.uint64]
     namespace: NDArray[np.uint64]
+    cached_tokens: NDArray[np.int64]
     keys: Ragged
 
     def take(self, order: NDArray[np.int64]) -> RequestColumns:
@@ -49,18 +50,46 @@ class RequestColumns:
             output_tokens=self.output_tokens[order],
             route=self.route[order],
             namespace=self.namespace[order],
+            cached_tokens=self.cached_tokens[order],
             keys=self.keys.take(order),
         )
+
+
+@dataclass(slots=True)
+class Counts:
+    """Where the records of a log went. ``records`` is all of them."""
+
+    records: int = 0
+    without_prompt: int = 0
+    duplicates: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, chunk: Chunk, keyed: Keyed, duplicates: int = 0) -> Counts:
+        """Count one chunk, ``duplicates`` of whose calls were dropped before it was keyed."""
+        reasons = Counter(text_column(chunk.rejects, "reason")) + Counter(
+            reason for _, reason, _ in keyed.rejects
+        )
+        return cls(
+            records=chunk.records,
+            without_prompt=len(chunk.requests) - len(keyed.rows) - len(keyed.rejects),
+            duplicates=duplicates,
+            rejected=Counter({reason or "": count for reason, count in reasons.items()}),
+        )
+
+    def add(self, other: Counts) -> None:
+        """Add another stretch of the log."""
+        self.records += other.records
+        self.without_prompt += other.without_prompt
+        self.duplicates += other.duplicates
+        self.rejected += other.rejected
 
 
 @dataclass(slots=True)
 class LogProfile:
     """The state of the fold: what a stretch of the log came to."""
 
-    records: int = 0
-    without_prompt: int = 0
-    duplicates: int = 0
-    rejected: Counter[str] = field(default_factory=Counter)
+    counts: Counts = field(default_factory=Counts)
     columns: list[RequestColumns] = field(default_factory=list)
     route_names: dict[int, str] = field(default_factory=dict)
     text: ConsecutiveText = field(default_factory=ConsecutiveText)
@@ -68,10 +97,7 @@ class LogProfile:
 
     def merge(self, later: LogProfile) -> LogProfile:
         """Append ``later``, the stretch that follows in the log, and return the whole. Both are used up."""
-        self.records += later.records
-        self.without_prompt += later.without_prompt
-        self.duplicates += later.duplicates
-        self.rejected += later.rejected
+        self.counts.add(later.counts)
         self.columns += later.columns
         self.route_names |= later.route_names
         self.text.merge(later.text)
@@ -97,6 +123,7 @@ class LogProfile:
             output_tokens=_joined([p.output_tokens for p in parts], np.int64),
             route=_joined([p.route for p in parts], np.uint64),
             namespace=_joined([p.namespace for p in parts], np.uint64),
+            cached_tokens=_joined([p.cached_tokens for p in parts], np.int64),
             keys=concat_ragged([p.keys for p in parts], np.uint64),
         )
 
@@ -105,18 +132,10 @@ def _joined(parts: list[NDArray[N]], dtype: type[N]) -> NDArray[N]:
     return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
 
 
-def map_chunk(chunk: Chunk, keying: Keying) -> tuple[LogProfile, list[tuple[str, str, str]]]:
-    """Return the profile of one chunk, and the requests that could not be keyed as rows of the table of rejects."""
-    keyed = keying.key(chunk.requests)
+def map_chunk(chunk: Chunk, keyed: Keyed, duplicates: int = 0) -> LogProfile:
+    """Return the profile of one chunk; ``duplicates`` of its calls were dropped before it was keyed."""
     table = chunk.requests
-    reasons = Counter(text_column(chunk.rejects, "reason")) + Counter(
-        reason for _, reason, _ in keyed.rejects
-    )
-    profile = LogProfile(
-        records=chunk.records,
-        without_prompt=len(table) - len(keyed.rows) - len(keyed.rejects),
-        rejected=Counter({reason or "": count for reason, count in reasons.items()}),
-    )
+    profile = LogProfile(counts=Counts.of(chunk, keyed, duplicates))
     routes = _digests(table, "route", keyed.rows)
     names = text_column(table, "route")
     profile.route_names = {int(d): names[row] or "" for d, row in zip(routes, keyed.rows, strict=True) if d}
@@ -128,12 +147,13 @@ def map_chunk(chunk: Chunk, keying: Keying) -> tuple[LogProfile, list[tuple[str,
             output_tokens=integer_column(table, "output_tokens", UNKNOWN)[keyed.rows],
             route=routes,
             namespace=namespaces,
+            cached_tokens=integer_column(table, "cached_tokens", UNKNOWN)[keyed.rows],
             keys=keyed.keys,
         )
     )
     if keyed.tokens is not None:
         _add_text(profile, table, keyed, keyed.tokens, routes, namespaces)
-    return profile, keyed.rejects
+    return profile
 
 
 def _add_text(

@@ -96,13 +96,13 @@ def curve_sizes(unique_blocks: int) -> list[int]:
 
 
 def _coverage(found: Findings) -> Coverage:
-    profile = found.profile
+    counts = found.profile.counts
     return Coverage(
-        read=profile.records,
-        rejected=profile.rejected.total(),
-        without_prompt=profile.without_prompt,
-        duplicates=profile.duplicates,
-        rejected_by_reason=dict(sorted(profile.rejected.items())),
+        read=counts.records,
+        rejected=counts.rejected.total(),
+        without_prompt=counts.without_prompt,
+        duplicates=counts.duplicates,
+        rejected_by_reason=dict(sorted(counts.rejected.items())),
         skipped_files=list(found.skipped_files),
     )
 

@@ -35,7 +35,7 @@ def _map(rows: list[dict], first_line: int) -> LogProfile:
     columns["source"] = [f"log:{first_line + index}" for index in range(len(rows))]
     rejects = rejects_table([("log:0", "bad_json", "")]) if first_line % 2 else rejects_table([])
     chunk = Chunk(request_table(columns, len(rows)), rejects, len(rows) + first_line % 2)
-    return map_chunk(chunk, Keying(load("plain"), BytesTokenizer(), 4))[0]
+    return map_chunk(chunk, Keying(load("plain"), BytesTokenizer(), 4).key(chunk.requests))
 
 
 def _state(profile: LogProfile) -> tuple:
@@ -49,7 +49,7 @@ def _state(profile: LogProfile) -> tuple:
         group: (run.first.tolist(), run.last.tolist(), run.total.units, run.total.pairs)
         for group, run in profile.text.runs.items()
     }
-    counts = (profile.records, profile.without_prompt, profile.duplicates, +profile.rejected)
+    counts = (profile.counts.records, profile.counts.without_prompt, +profile.counts.rejected)
     return (
         counts,
         columns,
@@ -69,7 +69,7 @@ def test_any_partition_gives_an_equal_profile(rows: list[dict], cuts: list[int])
     parts = [_map(rows[start:end], 2 * start) for start, end in zip(bounds, bounds[1:], strict=False)]
     # Line numbers of a part must be those of the whole log: they choose the sample.
     for part, start in zip(parts, bounds, strict=False):
-        assert part.records == len(rows[start : bounds[bounds.index(start) + 1]])
+        assert part.counts.records == len(rows[start : bounds[bounds.index(start) + 1]])
     merged = LogProfile()
     for part in parts:
         merged = merged.merge(part)
@@ -87,10 +87,10 @@ def test_merge_is_associative_and_the_empty_profile_is_neutral(
     assert _state(left) == _state(right)
     assert _state(LogProfile().merge(copy.deepcopy(one))) == _state(one)
     assert _state(copy.deepcopy(one).merge(LogProfile())) == _state(one)
-    assert left.rejected == Counter(bad_json=3)
+    assert left.counts.rejected == Counter(bad_json=3)
 
 
 def test_a_profile_counts_what_it_could_not_use() -> None:
     profile = _map([{"prompt": None, "route": None, "namespace": None, "arrival_us": 5}], 0)
-    assert (profile.records, profile.without_prompt, profile.prompts) == (1, 1, 0)
+    assert (profile.counts.records, profile.counts.without_prompt, profile.prompts) == (1, 1, 0)
     assert profile.requests().keys.values.dtype == np.uint64

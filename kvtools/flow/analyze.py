@@ -1,0 +1,84 @@
+"""``analyze``: how well the prompts of a log reuse the prefix cache, and how much cache that takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kvtools.cache import Interner, Prompts, study_cache
+from kvtools.errors import UsageError
+from kvtools.flow.intake import Intake, IntakeOptions, PathLike, Watcher, take_in
+from kvtools.model import CacheSpec, Outputs
+from kvtools.profile import LogProfile, map_chunk, prefix_similarity, replay_order
+from kvtools.report.build import Findings, build_report
+from kvtools.report.model import Report, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalyzeOptions(IntakeOptions):
+    """What ``analyze`` can be told besides how to read.
+
+    ``measure_from`` (0..1) counts only the requests after that share of the log; ``curve_blocks`` are the
+    cache sizes to print.
+    """
+
+    capacity_blocks: int | None = None
+    outputs: Outputs = "one"
+    measure_from: float = 0.0
+    curve_blocks: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.measure_from < 1:
+            raise UsageError(f"--measure-from {self.measure_from:g}: a share of the log, from 0 to below 1.")
+        if self.curve_blocks and min(self.curve_blocks) < 1:
+            raise UsageError(f"--curve-blocks {min(self.curve_blocks)}: a cache holds at least 1 block.")
+        # A wrong size must not wait for the end of a long run to be told.
+        CacheSpec(1 if self.block_size is None else self.block_size, self.capacity_blocks)
+
+
+def analyze(
+    paths: Sequence[PathLike] | PathLike,
+    options: AnalyzeOptions | None = None,
+    watcher: Watcher | None = None,
+) -> Report:
+    """Return how well the prompts of a log reuse the prefix cache, and how much cache that takes.
+
+    ``paths``: files, globs, folders, or ``-`` for standard input.
+
+    Raises:
+        InputError: a path is missing, unreadable or of no known format, or no request has a prompt.
+        RejectedInput: ``options.strict`` and a record cannot be used.
+        TemplateError: the chat template is missing or broken.
+        UsageError: an option is out of its range.
+    """
+    chosen = options or AnalyzeOptions()
+    return take_in(paths, chosen, watcher or Watcher(), lambda intake: _analyze(intake, chosen))
+
+
+def _analyze(intake: Intake, options: AnalyzeOptions) -> Report:
+    profile = LogProfile()
+    for chunk, keyed, dropped in intake.chunks():
+        profile.merge(map_chunk(chunk, keyed, dropped))
+    block_size, rules = intake.settled(profile.counts, profile.prompts)
+    requests = profile.requests()
+    ids = Interner().intern(requests.keys.values)
+    prefix = prefix_similarity(requests, ids)
+    order = replay_order(requests.arrival_us)
+    if order is not None:
+        requests, prefix = requests.take(order), prefix.take(order)
+        ids = Interner().intern(requests.keys.values)
+    spec = CacheSpec(block_size, options.capacity_blocks, rules, options.outputs)
+    prompts = Prompts(requests.prompt_tokens, ids, requests.keys.offsets)
+    study = study_cache(prompts, spec, options.measure_from)
+    settings = Settings(
+        tokenizer=intake.tokenizer.name if profile.has_text else "none (block ids given)",
+        tokenizer_check=intake.tokenizer_check() if profile.has_text else "not needed",
+        chat_template=intake.template.name,
+        order="log" if order is None else "arrival",
+        measure_from=options.measure_from,
+    )
+    found = Findings(intake.inputs(), settings, intake.log.skipped, profile, requests, prefix, study)
+    return build_report(found, options.curve_blocks)
