@@ -82,7 +82,13 @@ def block_keys(
 
     ``token_ids`` holds int32 ids, ``namespaces`` one name per row; ``block_size`` is in tokens.
     """
-    seeds = namespace_seeds(namespaces)
+    return chained_keys(token_ids, namespace_seeds(namespaces), block_size, partial=partial)
+
+
+def chained_keys(
+    token_ids: Ragged, seeds: NDArray[np.uint64], block_size: int, *, partial: bool = False
+) -> Ragged:
+    """Return the keys as ``block_keys`` does, from the digests of the namespaces (uint64, one per row)."""
     key_offsets = offsets_of(block_count(token_ids.lengths(), block_size, partial=partial))
     keys = np.empty(int(key_offsets[-1]), dtype=np.uint64)
     _chain(token_ids.values, token_ids.offsets, seeds, block_size, key_offsets, keys)

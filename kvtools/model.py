@@ -75,12 +75,26 @@ class SchedulerSpec:
     async_scheduling: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """How full the blocks were that requests held: filled tokens / (blocks held * block size), shares of 0..1.
+
+    ``utilization`` weighs each step by the blocks it held; fragmentation is 1 - utilization of a step, ``p50``
+    and ``p95`` over the steps.
+    """
+
+    utilization: float
+    fragmentation_p50: float
+    fragmentation_p95: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ReplayResult:
     """What an engine counted. The arrays have one entry per request, in replay order, in tokens.
 
-    A request that the engine refused has ``queried_tokens`` 0 and ``refused`` true.
-    ``evictions`` counts blocks that lost their key because the pool took them for other tokens.
+    A request that the engine refused has ``queried_tokens`` 0 and ``refused`` true; one that does no lookup
+    has ``queried_tokens`` 0. ``evictions`` counts blocks that lost their key because the pool took them for
+    other tokens. ``None`` is what this engine does not tell. ``notes`` are sentences for the reader.
     """
 
     engine: str
@@ -89,8 +103,11 @@ class ReplayResult:
     queried_tokens: NDArray[np.int64]
     hit_tokens: NDArray[np.int64]
     refused: NDArray[np.bool_]
-    evictions: int
-    preemptions: int = 0
+    evictions: int | None
+    preemptions: int | None = 0
+    request_preemptions: NDArray[np.int64] | None = None
+    occupancy: Occupancy | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def total_queried_tokens(self) -> int:

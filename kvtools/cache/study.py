@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kvtools.cache.curve import HitCurve, stack_distances
+from kvtools.cache.intern import Interner
 from kvtools.cache.lru import lru_hits
 from kvtools.cache.scheduler import Workload, simulate
 from kvtools.model import CacheSpec, ReplayResult, SchedulerSpec, share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from kvtools.table import Ragged
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,6 +104,12 @@ def replay_prompts(prompts: Prompts, spec: CacheSpec, unlimited: NDArray[np.int6
         hits, evictions, refused = simulation.hit_tokens, simulation.evictions, simulation.refused
     queried = np.where(refused, 0, prompts.tokens)
     return ReplayResult("simulator", spec, "cold", queried, np.where(refused, 0, hits), refused, evictions)
+
+
+def trace_hits(tokens: NDArray[np.int64], keys: Ragged, spec: CacheSpec) -> ReplayResult:
+    """Replay prompts of ``tokens`` tokens and block ``keys`` by trace rules, one at a time."""
+    prompts = Prompts(tokens, Interner().intern(keys.values), keys.offsets)
+    return study_cache(prompts, spec).result
 
 
 def _one_token_each(prompts: Prompts) -> Workload:
