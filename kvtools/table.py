@@ -40,6 +40,9 @@ SCHEMA = pa.schema(
         pa.field("latency_us", pa.int64()),
         pa.field("status", pa.large_string()),
         pa.field("priority", pa.int64()),
+        pa.field("samples", pa.int64()),
+        pa.field("skip_lookup", pa.int64()),
+        pa.field("output_text", pa.large_string()),
         pa.field("source", pa.large_string()),
     ]
 )
@@ -48,7 +51,9 @@ SCHEMA = pa.schema(
 ``arrival_us``: microseconds since the epoch, or since the start of a trace. ``namespace``: what block
 keys never share across (model, adapter, salt). ``messages``, ``tools``: canonical JSON. ``prompt``: text
 that is already rendered. ``token_ids``: given ids. ``block_keys``: given block ids, ``block_size`` tokens
-each. ``cached_tokens``: what the server reported. ``source``: ``path:line``.
+each. ``cached_tokens``: what the server reported. ``samples``: answers asked for (OpenAI's ``n``), each a lookup
+of its own. ``skip_lookup``: 1 where the request fills the cache without reading it. ``output_text``: the recorded
+answer. ``source``: ``path:line``.
 """
 
 REJECTS_SCHEMA = pa.schema(

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from kvtools.cache.inner import inner
 from kvtools.jit import kernel
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def new_pool(capacity_blocks: int, tables: tuple[int, int], keys: NDArray[np.int
     return Pool(blocks, first, counts, np.empty(tables, np.int32), keys)
 
 
-@kernel
+@inner
 def lookup(pool: Pool, slot: int, base: int, limit: int) -> tuple[int, int]:
     """Write the cached blocks of the longest run from ``keys[base]``, at most ``limit``, into table ``slot``.
 
@@ -99,7 +100,7 @@ def lookup(pool: Pool, slot: int, base: int, limit: int) -> tuple[int, int]:
     return found, idle
 
 
-@kernel
+@inner
 def register(pool: Pool, slot: int, base: int, start: int, stop: int) -> None:
     """Key the blocks ``start`` to ``stop`` of table ``slot``, none of which carries a key yet."""
     blocks, first = pool.blocks, pool.first
@@ -118,7 +119,7 @@ def register(pool: Pool, slot: int, base: int, start: int, stop: int) -> None:
         blocks[head, KEY_PREVIOUS] = block
 
 
-@kernel
+@inner
 def forget(pool: Pool, block: int) -> None:
     """Take the key off ``block``; the next block of the same key, if any, becomes the one that lookups find."""
     blocks, first = pool.blocks, pool.first
@@ -130,7 +131,7 @@ def forget(pool: Pool, block: int) -> None:
     blocks[block, KEY] = NO_KEY
 
 
-@kernel
+@inner
 def touch(pool: Pool, slot: int, stop: int) -> None:
     """Hold the cached blocks of table ``slot`` up to ``stop`` once more; those in the free list leave it."""
     blocks = pool.blocks
@@ -144,7 +145,7 @@ def touch(pool: Pool, slot: int, stop: int) -> None:
         blocks[block, HOLDERS] += 1
 
 
-@kernel
+@inner
 def take(pool: Pool, slot: int, start: int, stop: int) -> None:
     """Fill table ``slot`` from ``start`` to ``stop`` from the head of the free list, which must be long enough."""
     blocks = pool.blocks
@@ -161,7 +162,7 @@ def take(pool: Pool, slot: int, start: int, stop: int) -> None:
     pool.counts[FREE] -= stop - start
 
 
-@kernel
+@inner
 def free(pool: Pool, slot: int, stop: int) -> None:
     """Let go of the blocks of table ``slot`` up to ``stop``, last one first."""
     blocks, counts = pool.blocks, pool.counts

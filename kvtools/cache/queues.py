@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kvtools.jit import kernel
+from kvtools.cache.inner import inner
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 
-@kernel
+@inner
 def push(queue: NDArray[np.int32], size: int, rank: NDArray[np.int32], request: int) -> None:
     """Add ``request`` to the ``size`` requests in ``queue``."""
     place = size
@@ -31,7 +31,7 @@ def push(queue: NDArray[np.int32], size: int, rank: NDArray[np.int32], request: 
     queue[place] = request
 
 
-@kernel
+@inner
 def pop(queue: NDArray[np.int32], size: int, rank: NDArray[np.int32]) -> None:
     """Remove ``queue[0]``, the request of lowest rank, from the ``size`` requests in ``queue``."""
     last = size - 1

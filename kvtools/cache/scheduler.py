@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kvtools.cache import steps
+from kvtools.cache import state as at
 from kvtools.cache.pool import EVICTED, Rules, copy_free_list, new_pool
+from kvtools.cache.state import Engine, Limits
+from kvtools.cache.steps import run
 from kvtools.errors import UsageError
 from kvtools.model import share
 
@@ -76,8 +78,9 @@ class Simulation:
     ``evictions`` counts keys lost to reuse; ``free_order`` [capacity] the block numbers (from 1, 0 being the
     null block) in the order in which they would be taken at the end, empty for a cache without limit.
 
-    Over the ``steps`` steps, ``held_blocks`` and ``filled_tokens`` sum the blocks held by requests and the
-    tokens in them; ``utilization_steps`` [1001] counts the steps by their ratio in permille, rounded down.
+    Over the ``steps`` steps, ``held_block_steps`` and ``filled_token_steps`` sum the blocks that requests hold
+    and the tokens in them, a shared block once; ``utilization_steps`` [1001] counts the steps by
+    filled tokens / (held blocks * block size) in permille, rounded down.
     """
 
     block_size: int
@@ -94,21 +97,21 @@ class Simulation:
     resumed_hit_tokens: int
     steps: int
     scheduled_tokens: int
-    held_blocks: int
-    filled_tokens: int
+    held_block_steps: int
+    filled_token_steps: int
     utilization_steps: NDArray[np.int64]
 
     @property
     def block_utilization(self) -> float | None:
-        """Tokens over places in the held blocks (0..1), each step weighing as the blocks it held; None without steps."""
-        return share(self.filled_tokens, self.held_blocks * self.block_size)
+        """Filled tokens over the places in the held blocks, over all steps (0..1); None without steps."""
+        return share(self.filled_token_steps, self.held_block_steps * self.block_size)
 
     def utilization_quantile(self, quantile: float) -> float | None:
-        """Return the share (0..1, in whole permille) that ``quantile`` of the steps stay at or below; None without steps."""
+        """Return the utilisation (0..1, whole permille) that ``quantile`` of the steps keep to; None without steps."""
         if self.steps == 0:
             return None
         reached = np.cumsum(self.utilization_steps) >= quantile * self.steps
-        return int(np.argmax(reached)) / (steps.UTILIZATION_BINS - 1)
+        return int(np.argmax(reached)) / (at.UTILIZATION_BINS - 1)
 
 
 def simulate(
@@ -140,8 +143,8 @@ def simulate(
     seats = 1 if scheduler.arrivals == "sequential" else max(min(scheduler.max_num_seqs, order.size), 1)
     engine = _engine(work, need[order], seats, cache.capacity_blocks, Rules(partial_blocks_last))
     engine.rank[:] = rank
-    engine.requests[:, steps.URGENCY] = urgency
-    steps.run(engine, _limits(cache, scheduler, step_time), order, arrival)
+    engine.requests[:, at.URGENCY] = urgency
+    run(engine, _limits(cache, scheduler, step_time), order, arrival)
     return _simulation(work, refused, cache, engine)
 
 
@@ -184,8 +187,8 @@ def _check(work: Workload, refused: NDArray[np.bool_], block_size: int) -> None:
         raise ValueError("a request has at least 0 prompt tokens and 1 output token")
     lengths = np.diff(work.offsets)
     full = np.where(refused, 0, (work.prompt_tokens + work.output_tokens - 1) // block_size)
-    if work.offsets[0] != 0 or work.offsets[-1] > work.block_ids.size or (lengths < full).any():
-        raise ValueError("block_ids must list the full blocks of every request, in order, without gaps")
+    if work.offsets[0] < 0 or work.offsets[-1] > work.block_ids.size or (lengths < full).any():
+        raise ValueError("block_ids must list the full blocks of every request, at its offset")
     if work.block_ids.size and (work.block_ids.min() < 0 or work.block_ids.max() >= np.iinfo(np.int32).max):
         raise ValueError("block ids must be dense, from 0")
 
@@ -215,7 +218,7 @@ def _order(
 
 def _engine(
     work: Workload, need: NDArray[np.int64], seats: int, capacity: int | None, rules: Rules
-) -> steps.Engine:
+) -> Engine:
     """Return the state before the first step; ``need`` is in blocks, one entry per accepted request."""
     n = work.prompt_tokens.size
     keys = work.block_ids.astype(np.int32)
@@ -224,30 +227,30 @@ def _engine(
         held_at_once = np.sort(need)[max(need.size - seats, 0) :].sum()
         capacity = int(keys.max(initial=0)) + 1 + int(held_at_once)
         rules = rules._replace(forget_copies=True)
-    requests = np.zeros((n, steps.REQUEST_COLUMNS), np.int64)
-    requests[:, steps.TOTAL] = work.prompt_tokens + work.output_tokens
-    requests[:, steps.SKIP_LOOKUP] = work.skip_lookup
-    requests[:, steps.BASE] = work.offsets[:-1]
-    requests[:, steps.TOKENS] = work.prompt_tokens
-    requests[:, steps.ADMITTED] = requests[:, steps.FINISHED_AT] = requests[:, steps.FINISH_PLACE] = -1
-    places = np.zeros((seats, steps.SEAT_COLUMNS), np.int64)
-    places[:, steps.UNUSED_SLOT] = np.arange(seats)
-    return steps.Engine(
+    requests = np.zeros((n, at.REQUEST_COLUMNS), np.int64)
+    requests[:, at.TOTAL] = work.prompt_tokens + work.output_tokens
+    requests[:, at.SKIP_LOOKUP] = work.skip_lookup
+    requests[:, at.BASE] = work.offsets[:-1]
+    requests[:, at.TOKENS] = work.prompt_tokens
+    requests[:, at.ADMITTED] = requests[:, at.FINISHED_AT] = requests[:, at.FINISH_PLACE] = -1
+    places = np.zeros((seats, at.SEAT_COLUMNS), np.int64)
+    places[:, at.UNUSED_SLOT] = np.arange(seats)
+    return Engine(
         pool=new_pool(capacity, (seats, int(need.max(initial=1))), keys, rules),
         requests=requests,
         seats=places,
         queue=np.empty(n, np.int32),
         rank=np.zeros(n, np.int32),
-        state=np.zeros(steps.STATE_ENTRIES, np.int64),
+        state=np.zeros(at.STATE_ENTRIES, np.int64),
     )
 
 
-def _limits(cache: CacheSpec, scheduler: SchedulerSpec, step_time: StepTime | None) -> steps.Limits:
+def _limits(cache: CacheSpec, scheduler: SchedulerSpec, step_time: StepTime | None) -> Limits:
     """Return the settings in the engine's units."""
     time = step_time or StepTime(0)
     # vLLM takes the share of all blocks, its null block included.
     blocks = 0 if cache.capacity_blocks is None else cache.capacity_blocks + 1
-    return steps.Limits(
+    return Limits(
         block_size=cache.block_size,
         token_budget=scheduler.max_num_batched_tokens,
         long_prefill=scheduler.long_prefill_token_threshold,
@@ -264,30 +267,28 @@ def _limits(cache: CacheSpec, scheduler: SchedulerSpec, step_time: StepTime | No
     )
 
 
-def _simulation(
-    work: Workload, refused: NDArray[np.bool_], cache: CacheSpec, engine: steps.Engine
-) -> Simulation:
+def _simulation(work: Workload, refused: NDArray[np.bool_], cache: CacheSpec, engine: Engine) -> Simulation:
     """Read the counts off the engine's last state."""
     state, requests = engine.state, engine.requests
-    order = np.argsort(requests[:, steps.FINISH_PLACE], kind="stable")
+    order = np.argsort(requests[:, at.FINISH_PLACE], kind="stable")
     free_order = np.empty(0 if cache.capacity_blocks is None else cache.capacity_blocks, np.int64)
     copy_free_list(engine.pool.blocks, free_order)
     return Simulation(
         block_size=cache.block_size,
-        hit_tokens=requests[:, steps.HIT].copy(),
+        hit_tokens=requests[:, at.HIT].copy(),
         queried_tokens=np.where(refused | work.skip_lookup, 0, work.prompt_tokens),
         refused=refused,
-        preemptions=requests[:, steps.PREEMPTIONS].copy(),
-        admitted_step=requests[:, steps.ADMITTED].copy(),
-        finished_step=requests[:, steps.FINISHED_AT].copy(),
+        preemptions=requests[:, at.PREEMPTIONS].copy(),
+        admitted_step=requests[:, at.ADMITTED].copy(),
+        finished_step=requests[:, at.FINISHED_AT].copy(),
         finish_order=order[int(refused.sum()) :],
         free_order=free_order,
         evictions=int(engine.pool.counts[EVICTED]),
-        resumed_queried_tokens=int(state[steps.RESUMED_QUERIED]),
-        resumed_hit_tokens=int(state[steps.RESUMED_HIT]),
-        steps=int(state[steps.STEP]),
-        scheduled_tokens=int(state[steps.SCHEDULED_TOKENS]),
-        held_blocks=int(state[steps.HELD_BLOCKS]),
-        filled_tokens=int(state[steps.FILLED_TOKENS]),
-        utilization_steps=state[steps.HISTOGRAM :].copy(),
+        resumed_queried_tokens=int(state[at.RESUMED_QUERIED]),
+        resumed_hit_tokens=int(state[at.RESUMED_HIT]),
+        steps=int(state[at.STEP]),
+        scheduled_tokens=int(state[at.SCHEDULED_TOKENS]),
+        held_block_steps=int(state[at.HELD_BLOCKS]),
+        filled_token_steps=int(state[at.FILLED_TOKENS]),
+        utilization_steps=state[at.HISTOGRAM :].copy(),
     )

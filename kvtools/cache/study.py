@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,16 +21,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prompts:
-    """The prompts in replay order, as dense block ids: prompt ``i`` owns ``ids[offsets[i]:offsets[i + 1]]``."""
+    """The prompts in replay order, as dense block ids: prompt ``i`` owns ``ids[offsets[i]:offsets[i + 1]]``.
+
+    ``skip_lookup`` prompts fill the cache without reading it, and are not counted as queried.
+    """
 
     tokens: NDArray[np.int64]
     ids: NDArray[np.int32]
     offsets: NDArray[np.int64]
+    skip_lookup: NDArray[np.bool_]
 
     def lookups(self, spec: CacheSpec) -> NDArray[np.int64]:
         """Blocks that each prompt may hit: by vLLM's rules at most n-1 tokens, so that one token is left to compute."""
         listed = np.diff(self.offsets)
-        return listed if spec.rules == "trace" else np.minimum(listed, (self.tokens - 1) // spec.block_size)
+        limit = listed if spec.rules == "trace" else np.minimum(listed, (self.tokens - 1) // spec.block_size)
+        return np.where(self.skip_lookup, 0, limit)
 
     def block_tokens(self, spec: CacheSpec) -> NDArray[np.int64]:
         """Tokens of each listed block: ``block_size``, by trace rules the last one its own."""
@@ -65,6 +70,21 @@ class CacheStudy:
         """Hit tokens of some requests in an unlimited cache."""
         return int(self.ceiling[rows].sum())
 
+    def per_request(self, owner: NDArray[np.int64], requests: int) -> CacheStudy:
+        """Sum the lookups of each request; ``owner`` says whose each lookup is."""
+
+        def summed(column: NDArray[np.int64]) -> NDArray[np.int64]:
+            # Weights are floats in numpy; whole tokens below 2**53 stay exact.
+            return np.rint(np.bincount(owner, weights=column, minlength=requests)).astype(np.int64)
+
+        result = replace(
+            self.result,
+            queried_tokens=summed(self.result.queried_tokens),
+            hit_tokens=summed(self.result.hit_tokens),
+            refused=summed(self.result.refused.astype(np.int64)) > 0,
+        )
+        return CacheStudy(result, summed(self.ceiling), summed(self.queried), self.curve)
+
     def ceiling_rate(self, rows: NDArray[np.bool_]) -> float | None:
         """Hit rate (0..1) of some requests in an unlimited cache."""
         return share(self.ceiling_tokens(rows), int(self.queried[rows].sum()))
@@ -84,7 +104,7 @@ def study_cache(prompts: Prompts, spec: CacheSpec, measure_from: float = 0.0) ->
     return CacheStudy(
         result=_measured(replay_prompts(prompts, spec, ceiling), measured),
         ceiling=ceiling,
-        queried=prompts.tokens * measured,
+        queried=prompts.tokens * (measured & ~prompts.skip_lookup),
         curve=HitCurve.from_distances(distances, counted, unique),
     )
 
@@ -102,13 +122,14 @@ def replay_prompts(prompts: Prompts, spec: CacheSpec, unlimited: NDArray[np.int6
     elif spec.capacity_blocks is not None:
         simulation = simulate(_one_token_each(prompts), spec, SchedulerSpec())
         hits, evictions, refused = simulation.hit_tokens, simulation.evictions, simulation.refused
-    queried = np.where(refused, 0, prompts.tokens)
+    queried = np.where(refused | prompts.skip_lookup, 0, prompts.tokens)
     return ReplayResult("simulator", spec, "cold", queried, np.where(refused, 0, hits), refused, evictions)
 
 
 def trace_hits(tokens: NDArray[np.int64], keys: Ragged, spec: CacheSpec) -> ReplayResult:
     """Replay prompts of ``tokens`` tokens and block ``keys`` by trace rules, one at a time."""
-    prompts = Prompts(tokens, Interner().intern(keys.values), keys.offsets)
+    everyone = np.zeros(len(tokens), dtype=np.bool_)
+    prompts = Prompts(tokens, Interner().intern(keys.values), keys.offsets, skip_lookup=everyone)
     return study_cache(prompts, spec).result
 
 
@@ -121,7 +142,7 @@ def _one_token_each(prompts: Prompts) -> Workload:
         offsets=prompts.offsets,
         arrival_us=np.zeros(count, dtype=np.int64),
         priority=np.zeros(count, dtype=np.int64),
-        skip_lookup=np.zeros(count, dtype=np.bool_),
+        skip_lookup=prompts.skip_lookup,
     )
 
 
@@ -139,13 +160,9 @@ def _per_request(values: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArr
 
 
 def _measured(result: ReplayResult, measured: NDArray[np.bool_]) -> ReplayResult:
-    return ReplayResult(
-        engine=result.engine,
-        spec=result.spec,
-        start_state=result.start_state,
+    return replace(
+        result,
         queried_tokens=result.queried_tokens * measured,
         hit_tokens=result.hit_tokens * measured,
         refused=result.refused & measured,
-        evictions=result.evictions,
-        preemptions=result.preemptions,
     )

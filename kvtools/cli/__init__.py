@@ -8,37 +8,23 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from importlib import import_module
+from contextlib import suppress
+from pathlib import Path
 
 import click
 
 from kvtools import __version__
-from kvtools.errors import EXIT_BUG, EXIT_INTERRUPTED, KvtoolsError
+from kvtools.cli.group import LazyGroup, OutputClosed, closed_output_told
+from kvtools.errors import EXIT_BUG, EXIT_DONE, EXIT_INTERRUPTED, InputError, KvtoolsError
 
 _COMMANDS = {
     "analyze": ("kvtools.cli.analyze", "Say how well a log's prompts reuse the prefix cache."),
+    "replay": ("kvtools.cli.replay", "Replay a log through the simulator, vLLM or a server."),
     "sample": ("kvtools.cli.sample", "Write a bundled synthetic log to try kvtools on."),
 }
 
 
-class _LazyGroup(click.Group):
-    """A group that knows its commands' names and one-line helps, and imports a command only to run it."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in _COMMANDS:
-            return None
-        command: click.Command = import_module(_COMMANDS[cmd_name][0]).command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, short_help) for name, (_, short_help) in _COMMANDS.items()])
-
-
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, lazy=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="kvtools %(version)s")
 @click.option("--traceback", "show_traceback", is_flag=True, help="Show where in kvtools an error arose.")
 def cli(show_traceback: bool) -> None:  # noqa: FBT001 - read by main()
@@ -50,32 +36,60 @@ def cli(show_traceback: bool) -> None:  # noqa: FBT001 - read by main()
 
 def main() -> None:
     """Run the command line and exit: 0 done, 1 gate failed, 2 usage, 3 input, 4 engine, 70 a bug of ours."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # started with it closed
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - as long as the process
+    code = _exit_code()
     try:
-        code = cli(standalone_mode=False)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read our output has seen enough; the interpreter must not complain about the closed pipe.
+    except OSError:
+        # What could not be written has been told, or nobody reads it: the interpreter must not try again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+    sys.exit(code)
+
+
+def _exit_code() -> int:  # noqa: PLR0911 - a line per kind of end
+    try:
+        return _run()
+    except OutputClosed:
+        return EXIT_DONE
     except (KeyboardInterrupt, click.Abort):
-        code = _fail("interrupted.", EXIT_INTERRUPTED)
+        return _fail("interrupted.", EXIT_INTERRUPTED)
     except click.UsageError as error:
-        hint = f" See '{error.ctx.command_path} --help'." if error.ctx else ""
-        code = _fail(f"{error.format_message().rstrip('.')}.{hint}", error.exit_code)
+        return _fail(_usage_sentence(error), error.exit_code)
     except click.ClickException as error:
-        code = _fail(error.format_message(), click.UsageError.exit_code)
+        return _fail(error.format_message(), click.UsageError.exit_code)
     except KvtoolsError as error:
-        code = _fail(str(error), error.exit_code)
+        return _fail(str(error), error.exit_code)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror or error}; check the path and the disk.", InputError.exit_code)
     except Exception as error:  # noqa: BLE001 - the one boundary
-        code = _fail(
+        return _fail(
             f"a bug of ours: {type(error).__name__}: {error}; please report it (--traceback shows where).",
             EXIT_BUG,
         )
-    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _run() -> int:
+    value = cli(prog_name="kvtools", standalone_mode=False)
+    with closed_output_told():
+        sys.stdout.flush()
+    return value if isinstance(value, int) else EXIT_DONE
+
+
+def _usage_sentence(error: click.UsageError) -> str:
+    hint = f" See '{error.ctx.command_path} --help'." if error.ctx else ""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        # Newer versions of click make the whole help page the message.
+        return f"a command or a path is missing.{hint}"
+    return f"{error.format_message().rstrip('.')}.{hint}"
 
 
 def _fail(sentence: str, code: int) -> int:
-    if "--traceback" in sys.argv[1:2]:
-        traceback.print_exc()
-    click.echo(f"kvtools: {sentence}", err=True)
+    # Nobody may be left to read it.
+    with suppress(BrokenPipeError):
+        if "--traceback" in sys.argv[1:2]:
+            traceback.print_exc()
+        click.echo(f"kvtools: {sentence}", err=True)
     return code

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvtools.cli.output import write_result
+from kvtools.cli.options import CACHE, INTAKE, RESULT, only_given, sized, with_options
+from kvtools.cli.output import keep_apart, result_to
+from kvtools.cli.values import block_counts
 
-FORMATS = ("text", "json")
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kvtools.report.model import Report
 
 
 class _LogsByDefault(click.Group):
@@ -30,50 +34,24 @@ def command() -> None:
     """
 
 
+ANALYSIS = (
+    click.option(
+        "--outputs",
+        type=click.Choice(["one"]),
+        help="What a request leaves besides its prompt (default: one token).",
+    ),
+    click.option(
+        "--measure-from", type=float, metavar="SHARE", help="Count only what follows this share of the log."
+    ),
+    click.option(
+        "--curve-blocks", metavar="N,N,…", help="Cache sizes of the hit curve (default: powers of two)."
+    ),
+)
+
+
 @command.command("logs")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH…")
-@click.option(
-    "--input-format", metavar="NAME", help="Read every file as this format instead of recognising it."
-)
-@click.option(
-    "--route-key", metavar="KEY", help="Field that names the route (default: tenant, route, app, endpoint)."
-)
-@click.option("--chat-template", metavar="NAME|FILE|DIR", help="Chat template (default: deepseek).")
-@click.option(
-    "--tokenizer", metavar="FILE|DIR|bytes", help="tokenizer.json or model folder (default: deepseek)."
-)
-@click.option(
-    "--block-size", type=int, metavar="TOKENS", help="Tokens of a cache block (default: 16; traces: theirs)."
-)
-@click.option(
-    "--capacity-blocks", type=int, metavar="N", help="Usable blocks of the cache (default: unlimited)."
-)
-@click.option(
-    "--rules", type=click.Choice(["vllm", "trace"]), help="How hits are counted (default: by the log)."
-)
-@click.option(
-    "--outputs",
-    type=click.Choice(["one"]),
-    help="What a request leaves besides its prompt (default: one token).",
-)
-@click.option(
-    "--measure-from", type=float, metavar="SHARE", help="Count only requests after this share of the log."
-)
-@click.option(
-    "--curve-blocks", metavar="N,N,…", help="Cache sizes of the hit curve (default: powers of two)."
-)
-@click.option(
-    "--rejects", type=click.Path(path_type=Path), metavar="FILE", help="List rejected records in FILE."
-)
-@click.option(
-    "--strict", is_flag=True, default=None, help="Stop at the first record that has to be rejected."
-)
-@click.option(
-    "--format", "output_format", type=click.Choice(FORMATS), default="text", help="Form of the result."
-)
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the result to FILE."
-)
+@with_options(CACHE, ANALYSIS, INTAKE, RESULT)
 def logs(paths: tuple[str, ...], output_format: str, output: Path | None, **given: Any) -> None:
     """Report hit rate, ceiling, hit curve and similarity of the requests in PATH….
 
@@ -82,22 +60,18 @@ def logs(paths: tuple[str, ...], output_format: str, output: Path | None, **give
     from kvtools.cli.progress import watched  # noqa: PLC0415 - heavy
     from kvtools.flow import AnalyzeOptions, analyze  # noqa: PLC0415 - heavy
 
-    given["curve_blocks"] = _sizes(given["curve_blocks"])
-    options = AnalyzeOptions(**{name: value for name, value in given.items() if value is not None})
-    with watched("reading") as watcher:
-        report = analyze(paths, options, watcher)
+    given["curve_blocks"] = block_counts(given["curve_blocks"])
+    keep_apart(paths, {"-o": output, "--rejects": given["rejects"]})
+    options = AnalyzeOptions(**only_given(sized(given)))
+    with result_to(output, utf8=output_format == "json") as write:
+        with watched("reading") as watcher:
+            report = analyze(paths, options, watcher)
+        write(_rendered(report, output_format, color=output is None and sys.stdout.isatty()))
+
+
+def _rendered(report: Report, output_format: str, *, color: bool) -> str:
     if output_format == "json":
-        write_result(report.to_json(), output)
-        return
+        return report.to_json()
     from kvtools.report.text import render_text  # noqa: PLC0415 - heavy
 
-    write_result(render_text(report, color=output is None and sys.stdout.isatty()), output)
-
-
-def _sizes(text: str | None) -> tuple[int, ...] | None:
-    if text is None:
-        return None
-    try:
-        return tuple(int(part.replace("_", "")) for part in text.split(","))
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is not a list of block counts such as 500,2000,8000.") from None
+    return render_text(report, color=color)

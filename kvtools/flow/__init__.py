@@ -2,6 +2,22 @@
 
 from kvtools.flow.analyze import AnalyzeOptions, analyze
 from kvtools.flow.intake import IntakeOptions, Watcher
+from kvtools.flow.replay import ReplayOptions, replay
 from kvtools.flow.samples import write_sample
+from kvtools.flow.sizing import CacheMemory, cache_memory
+from kvtools.model import SchedulerSpec
+from kvtools.replay.server import ServerEngine
 
-__all__ = ["AnalyzeOptions", "IntakeOptions", "Watcher", "analyze", "write_sample"]
+__all__ = [
+    "AnalyzeOptions",
+    "CacheMemory",
+    "IntakeOptions",
+    "ReplayOptions",
+    "SchedulerSpec",
+    "ServerEngine",
+    "Watcher",
+    "analyze",
+    "cache_memory",
+    "replay",
+    "write_sample",
+]

@@ -5,16 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from kvtools.cache import Interner, Prompts, study_cache
 from kvtools.errors import UsageError
 from kvtools.flow.intake import Intake, IntakeOptions, PathLike, Watcher, take_in
 from kvtools.model import CacheSpec, Outputs
 from kvtools.profile import LogProfile, map_chunk, prefix_similarity, replay_order
+from kvtools.replay.compare import UNKNOWN, Observed, compare
 from kvtools.report.build import Findings, build_report
+from kvtools.report.compare import compare_figures
 from kvtools.report.model import Report, Settings
+from kvtools.table import Ragged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from kvtools.cache import CacheStudy
+    from kvtools.flow.sizing import CacheMemory
+    from kvtools.model import ReplayResult
+    from kvtools.profile import RequestColumns
+    from kvtools.report.compare import Compare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +39,7 @@ class AnalyzeOptions(IntakeOptions):
     """
 
     capacity_blocks: int | None = None
+    memory: CacheMemory | None = None
     outputs: Outputs = "one"
     measure_from: float = 0.0
     curve_blocks: tuple[int, ...] | None = None
@@ -70,9 +84,9 @@ def _analyze(intake: Intake, options: AnalyzeOptions) -> Report:
     if order is not None:
         requests, prefix = requests.take(order), prefix.take(order)
         ids = Interner().intern(requests.keys.values)
-    spec = CacheSpec(block_size, options.capacity_blocks, rules, options.outputs)
-    prompts = Prompts(requests.prompt_tokens, ids, requests.keys.offsets)
-    study = study_cache(prompts, spec, options.measure_from)
+    capacity = options.memory.capacity_blocks(block_size) if options.memory else options.capacity_blocks
+    spec = CacheSpec(block_size, capacity, rules, options.outputs)
+    study = _studied(requests, ids, spec, options.measure_from)
     settings = Settings(
         tokenizer=intake.tokenizer.name if profile.has_text else "none (block ids given)",
         tokenizer_check=intake.tokenizer_check() if profile.has_text else "not needed",
@@ -80,5 +94,29 @@ def _analyze(intake: Intake, options: AnalyzeOptions) -> Report:
         order="log" if order is None else "arrival",
         measure_from=options.measure_from,
     )
-    found = Findings(intake.inputs(), settings, intake.log.skipped, profile, requests, prefix, study)
+    observed = _observed(requests, study.result)
+    found = Findings(
+        intake.inputs(), settings, intake.log.skipped, profile, requests, prefix, study, observed
+    )
     return build_report(found, options.curve_blocks)
+
+
+def _studied(
+    requests: RequestColumns, ids: NDArray[np.int32], spec: CacheSpec, measure_from: float
+) -> CacheStudy:
+    """Replay every lookup: a request for n answers is n of them."""
+    prompts = Prompts(requests.prompt_tokens, ids, requests.keys.offsets, requests.skip_lookup)
+    if (requests.samples == 1).all():
+        return study_cache(prompts, spec, measure_from)
+    owner = np.repeat(np.arange(len(requests.samples)), requests.samples)
+    blocks = Ragged(ids, requests.keys.offsets).take(owner)
+    each = Prompts(prompts.tokens[owner], blocks.values, blocks.offsets, prompts.skip_lookup[owner])
+    return study_cache(each, spec, measure_from).per_request(owner, len(requests.samples))
+
+
+def _observed(requests: RequestColumns, predicted: ReplayResult) -> Compare | None:
+    """Compare the hits with those that the server reported in the log, ``None`` where it reported none."""
+    if (requests.cached_tokens == UNKNOWN).all():
+        return None
+    seen = Observed(requests.cached_tokens, requests.observed_tokens, predicted.spec.block_size)
+    return compare_figures(compare(predicted, seen), (predicted.engine, "the server"), requests.observed_id)

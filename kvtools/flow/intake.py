@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from kvtools.chat import DEFAULT_TEMPLATE, load
-from kvtools.errors import InputError
+from kvtools.errors import InputError, RejectedInput
 from kvtools.profile import Keying
 from kvtools.readers import FileTally, ReadOptions, discard_spool, find_inputs, read
 from kvtools.readers.duplicates import Deduplicator
@@ -125,20 +125,39 @@ def take_in(
     log = find_inputs(named, options.input_format)
     try:
         with reject_log(options.rejects) as rejects:
-            try:
-                result = run(_intake(log, options, watcher, rejects, fast=True))
-            except FastTokenizerDiffers as difference:
-                watcher.warn(
-                    f"the fast tokenizer differs from the reference in {difference}; "
-                    "the whole run is done again with the reference (about ten times slower)."
-                )
-                rejects.restart()
-                result = run(_intake(log, options, watcher, rejects, fast=False))
+            # The list of rejects is most wanted where nothing else could be read: it is written all the same.
+            outcome = _attempt(
+                lambda fast: run(_intake(log, options, watcher, rejects, fast=fast)), watcher, rejects
+            )
             for line in rejects.first:
                 watcher.warn(f"{line}; rejected.")
     finally:
         discard_spool(log)
-    return result
+    if isinstance(outcome, InputError):
+        raise outcome
+    return outcome
+
+
+def _attempt(run: Callable[[bool], R], watcher: Watcher, rejects: RejectLog) -> R | InputError:
+    """Run with the fast tokenizer, and again on the reference where the two differ; return an input error."""
+    try:
+        return run(True)  # noqa: FBT003 - fast
+    except RejectedInput:
+        raise  # the first reject ended the run: there is no list of them
+    except FastTokenizerDiffers as difference:
+        watcher.warn(
+            f"the fast tokenizer differs from the reference in {difference}; "
+            "the whole run is done again with the reference (about ten times slower)."
+        )
+    except InputError as error:
+        return error
+    rejects.restart()
+    try:
+        return run(False)  # noqa: FBT003 - not fast
+    except RejectedInput:
+        raise
+    except InputError as error:
+        return error
 
 
 def _intake(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kvtools.chat import DEFAULT_TEMPLATE, load
-from kvtools.errors import UsageError
+from kvtools.errors import InputError, UsageError
 from kvtools.report.files import replacing
 from kvtools.samples import SAMPLES
 from kvtools.samples.canonical import canonical
@@ -25,6 +25,8 @@ def write_sample(name: str, target: Path) -> list[Path]:
         InputError: a file cannot be written.
     """
     if name == "canonical":
+        if target.exists() and not target.is_dir():
+            raise InputError(f"{target}: is a file; name a folder for the files of this sample.")
         target.mkdir(parents=True, exist_ok=True)
         files = {target / file: lines for file, lines in canonical(_default_ids).items()}
     elif name in SAMPLES:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 import numpy as np
@@ -42,7 +42,7 @@ class Keyed:
 class Keying:
     """How prompts become keys. ``block_size`` in tokens: as asked for, else as the log says, else the default.
 
-    ``rules`` is settled by the first chunk where it was not given: ``trace`` for block ids, ``vllm`` for text.
+    ``rules`` and ``kind`` (of what the log gives) are settled by the first chunk that has prompts or block ids.
     """
 
     template: ChatTemplate
@@ -50,6 +50,7 @@ class Keying:
     block_size: int | None = None
     rules: Rules | None = None
     strict: bool = False
+    kind: Literal["prompts", "ids"] | None = None
 
     def key(self, table: pd.DataFrame) -> Keyed:
         """Return the chunk's prompts as keys; requests without a prompt are left out.
@@ -58,27 +59,35 @@ class Keying:
             InputError: block ids and prompts in one log, or ids of another block size than before.
             RejectedInput: ``strict`` and a request cannot be keyed.
         """
-        if present(table, "block_keys").any():
+        has_ids = present(table, "block_keys")
+        has_prompt = present(table, "messages") | present(table, "prompt") | present(table, "token_ids")
+        if has_ids.any() and (has_prompt.any() or self.kind == "prompts"):
+            raise self._mixed(table, has_prompt if has_prompt.any() else has_ids)
+        if has_prompt.any() and self.kind == "ids":
+            raise self._mixed(table, has_prompt)
+        if has_ids.any():
+            self.kind = "ids"
             return self._given(table)
-        self._settle(DEFAULT_BLOCK_TOKENS, "vllm", table)
+        if has_prompt.any():
+            self.kind = "prompts"
+            self._settle(DEFAULT_BLOCK_TOKENS, "vllm")
         return self._from_tokens(table)
 
-    def _settle(self, block_size: int, rules: Rules, table: pd.DataFrame) -> None:
+    def _mixed(self, table: pd.DataFrame, where: NDArray[np.bool_]) -> InputError:
+        place = text_column(table, "source")[int(where.argmax())]
+        return InputError(
+            f"{place}: prompts and block ids in one run; block ids cannot be compared with prompts: "
+            "analyze them apart."
+        )
+
+    def _settle(self, block_size: int, rules: Rules) -> None:
         self.block_size = self.block_size or block_size
         self.rules = self.rules or rules
-        if rules == "vllm":
-            return
-        has_text = present(table, "messages") | present(table, "prompt") | present(table, "token_ids")
-        if has_text.any():
-            raise InputError(
-                f"{text_column(table, 'source')[int(has_text.argmax())]}: a prompt among block ids; "
-                "block ids cannot be compared with prompts: analyze them apart."
-            )
 
     def _given(self, table: pd.DataFrame) -> Keyed:
         sizes = integer_column(table, "block_size", missing=0)
         named = np.unique(sizes[sizes > 0]).tolist()
-        self._settle(named[0] if named else TRACE_BLOCK_TOKENS, "trace", table)
+        self._settle(named[0] if named else TRACE_BLOCK_TOKENS, "trace")
         size = self.block_size or TRACE_BLOCK_TOKENS
         if any(other != size for other in named):
             at = text_column(table, "source")[int(((sizes > 0) & (sizes != size)).argmax())]

@@ -31,7 +31,9 @@ class RequestColumns:
     """One entry per request that has a prompt, in log order.
 
     ``route`` and ``namespace`` are 64-bit digests of the name (0: none); ``arrival_us`` is ``UNKNOWN`` where
-    the log has no clock.
+    the log has no clock. ``cached_tokens`` and ``observed_tokens`` are the hits and prompt tokens that the
+    server reported; ``observed_id`` names those requests, empty for others. ``samples`` is how many lookups a
+    request is (OpenAI's ``n``); a request with ``skip_lookup`` fills the cache without reading it.
     """
 
     arrival_us: NDArray[np.int64]
@@ -40,6 +42,10 @@ class RequestColumns:
     route: NDArray[np.uint64]
     namespace: NDArray[np.uint64]
     cached_tokens: NDArray[np.int64]
+    observed_tokens: NDArray[np.int64]
+    observed_id: list[str]
+    samples: NDArray[np.int64]
+    skip_lookup: NDArray[np.bool_]
     keys: Ragged
 
     def take(self, order: NDArray[np.int64]) -> RequestColumns:
@@ -51,6 +57,10 @@ class RequestColumns:
             route=self.route[order],
             namespace=self.namespace[order],
             cached_tokens=self.cached_tokens[order],
+            observed_tokens=self.observed_tokens[order],
+            observed_id=[self.observed_id[index] for index in order.tolist()],
+            samples=self.samples[order],
+            skip_lookup=self.skip_lookup[order],
             keys=self.keys.take(order),
         )
 
@@ -124,6 +134,10 @@ class LogProfile:
             route=_joined([p.route for p in parts], np.uint64),
             namespace=_joined([p.namespace for p in parts], np.uint64),
             cached_tokens=_joined([p.cached_tokens for p in parts], np.int64),
+            observed_tokens=_joined([p.observed_tokens for p in parts], np.int64),
+            observed_id=[name for p in parts for name in p.observed_id],
+            samples=_joined([p.samples for p in parts], np.int64),
+            skip_lookup=_joined([p.skip_lookup for p in parts], np.bool_),
             keys=concat_ragged([p.keys for p in parts], np.uint64),
         )
 
@@ -140,6 +154,7 @@ def map_chunk(chunk: Chunk, keyed: Keyed, duplicates: int = 0) -> LogProfile:
     names = text_column(table, "route")
     profile.route_names = {int(d): names[row] or "" for d, row in zip(routes, keyed.rows, strict=True) if d}
     namespaces = _digests(table, "namespace", keyed.rows)
+    cached = integer_column(table, "cached_tokens", UNKNOWN)[keyed.rows]
     profile.columns.append(
         RequestColumns(
             arrival_us=integer_column(table, "arrival_us", UNKNOWN)[keyed.rows],
@@ -147,7 +162,11 @@ def map_chunk(chunk: Chunk, keyed: Keyed, duplicates: int = 0) -> LogProfile:
             output_tokens=integer_column(table, "output_tokens", UNKNOWN)[keyed.rows],
             route=routes,
             namespace=namespaces,
-            cached_tokens=integer_column(table, "cached_tokens", UNKNOWN)[keyed.rows],
+            cached_tokens=cached,
+            observed_tokens=integer_column(table, "prompt_tokens", UNKNOWN)[keyed.rows],
+            observed_id=_observed_ids(table, keyed.rows, cached),
+            samples=integer_column(table, "samples", 1)[keyed.rows],
+            skip_lookup=integer_column(table, "skip_lookup", 0)[keyed.rows] > 0,
             keys=keyed.keys,
         )
     )
@@ -177,6 +196,16 @@ def _add_text(
     places = text_column(table, "source")
     hashes = np.array([digest64(places[row]) for row in keyed.rows], dtype=np.uint64)
     profile.sample.add(tokens, route_list, hashes)
+
+
+def _observed_ids(table: pd.DataFrame, rows: NDArray[np.int64], cached: NDArray[np.int64]) -> list[str]:
+    if (cached == UNKNOWN).all():
+        return [""] * len(rows)
+    ids, places = text_column(table, "request_id"), text_column(table, "source")
+    return [
+        "" if hits == UNKNOWN else ids[row] or places[row] or ""
+        for row, hits in zip(rows, cached.tolist(), strict=True)
+    ]
 
 
 def _digests(table: pd.DataFrame, column: str, rows: NDArray[np.int64]) -> NDArray[np.uint64]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kvtools.errors import InputError, UsageError
 from kvtools.readers import chat_jsonl, hash_trace, openai_batch, token_log
 from kvtools.readers.base import Chunk, Reader, ReadOptions
-from kvtools.readers.sources import STDIN_NAME, Source, expand, head_of, opened
+from kvtools.readers.sources import Source, discard, expand, head_of, opened, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -63,10 +63,8 @@ class FileTally:
 
 
 def discard_spool(log: InputLog) -> None:
-    """Remove the temporary copy of standard input, where there is one."""
-    for file in log.files:
-        if file.source.name == STDIN_NAME:
-            file.source.path.unlink(missing_ok=True)
+    """Remove the temporary copies of what came through a pipe."""
+    discard(file.source for file in log.files)
 
 
 def find_inputs(paths: Sequence[str], input_format: str | None = None) -> InputLog:
@@ -78,9 +76,17 @@ def find_inputs(paths: Sequence[str], input_format: str | None = None) -> InputL
     """
     if input_format is not None and input_format not in READERS:
         raise UsageError(f"--input-format {input_format}: not a format; take one of {', '.join(READERS)}.")
+    sources = expand(paths)
+    try:
+        return _recognised(paths, sources, input_format)
+    except BaseException:
+        discard(sources)
+        raise
+
+
+def _recognised(paths: Sequence[str], sources: Sequence[Source], input_format: str | None) -> InputLog:
     files: list[InputFile] = []
     skipped: list[str] = []
-    sources = expand(paths)
     for source in sources:
         reader = READERS[input_format] if input_format else _sniff(source)
         if reader is None:
@@ -89,19 +95,23 @@ def find_inputs(paths: Sequence[str], input_format: str | None = None) -> InputL
             files.append(InputFile(source, reader))
     if not files:
         raise InputError(
-            f"no requests in {' '.join(paths)}: {len(sources):,} files looked at, none in a known format; "
+            f"no requests in {' '.join(map(shown, paths))}: {len(sources):,} files looked at, none in a known format; "
             f"name it with --input-format ({', '.join(READERS)})."
         )
     return InputLog(tuple(files), tuple(skipped))
 
 
 def _sniff(source: Source) -> Reader | None:
-    head = head_of(source)
+    head, damaged = head_of(source)
     for reader in READERS.values():
         if reader.sniff(head):
             return reader
     if not source.explicit:
         return None
+    if not head.strip() and damaged:
+        raise InputError(
+            f"{source.name}: damaged or cut short before its first line; get a whole copy of it."
+        )
     if not head.strip():
         raise InputError(f"{source.name}: the file is empty; name a file that holds requests.")
     raise InputError(

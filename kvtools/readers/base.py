@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from kvtools.errors import RejectedInput
+from kvtools.errors import RejectedInput, UsageError
 from kvtools.readers.lines import lines
 from kvtools.readers.records import Rejected, decode, sniff_keys, text
 from kvtools.readers.times import BadTime
@@ -26,6 +26,19 @@ CHUNK_BYTES = 8 << 20
 """Decompressed bytes that one chunk holds: 64 MiB would cost 200 MB more and be no faster."""
 
 Row = dict[str, Any]
+
+_PROMPT_COLUMNS = ("messages", "prompt", "token_ids", "block_keys")
+_PROMPT_KEYS: dict[str, type | tuple[type, ...]] = {
+    "messages": list,
+    "prompt": (str, list),
+    "prompt_token_ids": list,
+    "token_ids": list,
+    "hash_ids": list,
+    "body": dict,
+}
+_PROMPTS = msgspec.json.Decoder(
+    msgspec.defstruct("HeldPrompts", [(key, Any, msgspec.field(default=None)) for key in _PROMPT_KEYS])
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,26 +156,43 @@ class JsonLinesReader:
         builder: _Builder,
         line: Line,
         decoder: msgspec.json.Decoder[Any],
-        route_of: Callable[[bytes], str | None] | None,
+        route_of: Callable[[Line], str | None] | None,
     ) -> None:
         rows = list(self.rows(decode(line, decoder)))
+        if not any(row.get(name) is not None for row in rows for name in _PROMPT_COLUMNS):
+            self._refuse_other_formats(line)
+        route = {} if route_of is None else {"route": route_of(line)}
         # One record can hold several prompts; each is a request of its own.
         builder.records += len(rows) - 1
         for row in rows:
-            if route_of is not None:
-                row["route"] = route_of(line.data)
-            builder.add(row, line.number)
+            builder.add(row | route, line.number)
+
+    def _refuse_other_formats(self, line: Line) -> None:
+        """Raise ``Rejected`` where a line without prompt holds one under a key of another format."""
+        own = {key for keys in self.keys for key in keys}
+        held = decode(line, _PROMPTS)
+        for key, kinds in _PROMPT_KEYS.items():
+            value = getattr(held, key)
+            if key not in own and isinstance(value, kinds) and value:
+                raise Rejected(
+                    "other_format", f"its prompt stands under {key!r}, which {self.name} does not read"
+                )
 
 
-def _route_reader(key: str | None) -> Callable[[bytes], str | None] | None:
+def _route_reader(key: str | None) -> Callable[[Line], str | None] | None:
     if key is None:
         return None
     top, *rest = key.split(".")
-    holder = msgspec.defstruct("RouteHolder", [("value", Any, msgspec.field(name=top, default=None))])
+    try:
+        holder = msgspec.defstruct("RouteHolder", [("value", Any, msgspec.field(name=top, default=None))])
+    except ValueError:
+        raise UsageError(
+            f"--route-key {key!r}: a key without quotes, backslashes and control characters."
+        ) from None
     decoder = msgspec.json.Decoder(holder)
 
-    def route_of(data: bytes) -> str | None:
-        value: Any = getattr(decoder.decode(data), "value")  # noqa: B009 - the struct is made at run time
+    def route_of(line: Line) -> str | None:
+        value: Any = getattr(decode(line, decoder), "value")  # noqa: B009 - the struct is made at run time
         for part in rest:
             value = value.get(part) if isinstance(value, dict) else None
         return text(value)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kvtools.readers.base import JsonLinesReader, Row
-from kvtools.readers.records import Rejected, count, first, text
+from kvtools.readers.records import Rejected, count, first, int64, text
 from kvtools.readers.times import arrival_us, duration_us
 from kvtools.table import namespace_of
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 TIME_NAMES = ("ts_epoch", "timestamp", "ts", "time", "arrival_time", "start_time", "created_at", "created")
 ID_NAMES = ("id", "request_id")
 ROUTE_NAMES = ("tenant", "route", "app", "endpoint")
+MOST_SAMPLES = 1024
+"""A larger ``n`` is no number of answers: servers refuse it long before."""
 SESSION_NAMES = ("session_id", "conversation_id")
 _DURATIONS = {
     "ttft_us": (("ttft_us", 1), ("ttft_ms", 1_000), ("ttft_s", 1_000_000)),
@@ -61,6 +63,12 @@ class ChatRecord(msgspec.Struct):
     status: Any = None
     status_code: Any = None
     priority: Any = None
+    n: Any = None
+    prompt_logprobs: Any = None
+    echo: Any = None
+    logprobs: Any = None
+    response: Any = None
+    completion: Any = None
 
 
 def chat_rows(record: ChatRecord) -> Iterator[Row]:
@@ -95,7 +103,10 @@ def _common(record: ChatRecord) -> Row:
         "route": text(first(record, ROUTE_NAMES)),
         "session_id": text(first(record, SESSION_NAMES)),
         "status": text(first(record, ("status", "status_code"))),
-        "priority": record.priority if type(record.priority) is int else None,
+        "priority": int64(record.priority),
+        "samples": record.n if type(record.n) is int and 1 < record.n <= MOST_SAMPLES else None,
+        "skip_lookup": 1 if _skips_lookup(record) else None,
+        "output_text": text(first(record, ("response", "completion"))),
         **usage_counts(record.usage),
     }
     if record.output_tokens is not None:
@@ -107,6 +118,15 @@ def _common(record: ChatRecord) -> Row:
             (d for n, u in spellings if (d := duration_us(getattr(record, n), u)) is not None), None
         )
     return row
+
+
+def _skips_lookup(record: ChatRecord) -> bool:
+    """Return whether vLLM reads no cache for this request: prompt logprobs need all of its logits.
+
+    A completions call asks for them with ``echo`` and ``logprobs`` together
+    (``SamplingParams.skip_reading_prefix_cache``, vLLM 0.32).
+    """
+    return record.prompt_logprobs is not None or (record.echo is True and record.logprobs is not None)
 
 
 def usage_counts(usage: dict[str, Any] | None) -> Row:
@@ -143,7 +163,7 @@ def canonical_tools(tools: list[dict[str, Any]] | None) -> str | None:
 
 
 def prompts_of(prompt: str | list[Any] | None) -> list[Row]:
-    """Return the prompts of a completions call: text, token ids, or a list of either.
+    """Return the prompts of a completions call: text, token ids, or a list of either; an empty one is none.
 
     Raises:
         Rejected: a list that holds anything else.
@@ -153,9 +173,9 @@ def prompts_of(prompt: str | list[Any] | None) -> list[Row]:
     if isinstance(prompt, str):
         return [{"prompt": prompt}]
     if all(isinstance(part, str) for part in prompt):
-        return [{"prompt": part} for part in prompt]
+        return [{"prompt": part or None} for part in prompt]
     if all(isinstance(part, list) for part in prompt):
-        return [{"token_ids": token_ids(part)} for part in prompt]
+        return [{"token_ids": token_ids(part) or None} for part in prompt]
     return [{"token_ids": token_ids(prompt)}]
 
 

@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kvtools.readers.base import JsonLinesReader, Row
-from kvtools.readers.chat_jsonl import ROUTE_NAMES
+from kvtools.readers.chat_jsonl import ID_NAMES, ROUTE_NAMES
 from kvtools.readers.records import Rejected, count, first, text
 from kvtools.readers.times import BadTime
 from kvtools.table import digest64, namespace_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+_BEYOND_64_BITS = 1 << 63
+_LARGEST_BLOCK_TOKENS = (1 << 31) - 1
 
 
 class TraceRecord(msgspec.Struct):
@@ -50,25 +54,35 @@ def trace_rows(record: TraceRecord) -> Iterator[Row]:
     if ids and not input_tokens:
         raise Rejected("bad_input_length", "hash_ids without the input_length that they cover")
     yield {
-        "request_id": text(record.id) or text(record.request_id),
+        "request_id": text(first(record, ID_NAMES)),
         "arrival_us": _milliseconds(record.timestamp),
         "namespace": namespace_of(text(record.model), None, None),
         "route": text(first(record, ROUTE_NAMES)),
         "session_id": text(record.session_id),
         "block_keys": [_key(block) for block in ids] if ids else None,
-        "block_size": count(record.block_size, "block_size") or None,
+        "block_size": _block_size(record.block_size),
         "prompt_tokens": input_tokens,
         "output_tokens": count(record.output_length, "output_length"),
     }
 
 
 def _milliseconds(value: float | str | None) -> int | None:
-    if value is None:
+    if value is None or value == "":
         return None
     try:
-        return round(float(value) * 1000)
+        arrival = round(float(value) * 1000)
     except (ValueError, OverflowError):
-        raise BadTime(f"timestamp {str(value)[:40]!r} is no number of milliseconds") from None
+        arrival = _BEYOND_64_BITS
+    if abs(arrival) >= _BEYOND_64_BITS:
+        raise BadTime(f"timestamp {str(value)[:40]!r} is no number of milliseconds")
+    return arrival
+
+
+def _block_size(value: Any) -> int | None:
+    size = count(value, "block_size") or None
+    if size is not None and size > _LARGEST_BLOCK_TOKENS:
+        raise Rejected("bad_block_size", f"block_size is {size}, more tokens than any prompt has")
+    return size
 
 
 def _key(block: Any) -> int:

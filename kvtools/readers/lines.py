@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from kvtools.readers.sources import DAMAGED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from io import BufferedIOBase
 
 MAX_LINE_BYTES = 32 << 20
 """A longer line is rejected unread: 32 MiB are about ten million tokens, more than any model takes."""
@@ -29,7 +30,7 @@ class Line:
     complete: bool = True
 
 
-def lines(stream: IO[bytes], limit: int = MAX_LINE_BYTES) -> Iterator[Line]:
+def lines(stream: BufferedIOBase, limit: int = MAX_LINE_BYTES) -> Iterator[Line]:
     """Yield the lines of ``stream``; blank ones are left out but counted in ``number``.
 
     A line over ``limit`` bytes is yielded empty with the fault ``line_too_long``; where a compressed
@@ -57,6 +58,6 @@ def lines(stream: IO[bytes], limit: int = MAX_LINE_BYTES) -> Iterator[Line]:
             yield Line(number, stripped, complete=data.endswith(b"\n"))
 
 
-def _skip_rest_of_line(stream: IO[bytes]) -> None:
+def _skip_rest_of_line(stream: BufferedIOBase) -> None:
     while (part := stream.readline(1 << 20)) and not part.endswith(b"\n"):
         pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from kvtools.readers.lines import Line
 
 SNIFFED_LINES = 20
+_SHOWN_CHARS = 40
 
 FAULTS = {
     "line_too_long": "longer than 32 MiB; rejected unread",
@@ -60,8 +62,19 @@ def _not_json(line: Line, message: str) -> Rejected:
     if not _is_utf8(line.data):
         return Rejected("bad_utf8", "not UTF-8 text")
     if "truncated" in message:
+        # msgspec says "truncated" of half a surrogate pair too, which the standard library takes.
+        if _stdlib_reads(line.data):
+            return Rejected("bad_json", "not JSON (half of a surrogate pair: no text can hold it)")
         return Rejected("bad_json", f"not JSON (cut off at column {len(line.data):,})")
     return Rejected("bad_json", f"not JSON ({message})")
+
+
+def _stdlib_reads(data: bytes) -> bool:
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -75,12 +88,12 @@ def _is_utf8(data: bytes) -> bool:
 def sniff_keys(head: bytes, wanted: Collection[str]) -> bool:
     """Return whether most of the first records of ``head`` carry all keys of ``wanted``.
 
-    Where not even the first line fits into ``head``, the quoted key names in it decide.
+    Where no line is whole (the first may be longer than ``head``), the quoted key names in the cut one decide.
     """
-    *whole, rest = head.split(b"\n")
-    records = [r for r in map(_object, (whole or [rest])[:SNIFFED_LINES]) if r is not None]
-    if not records and _object(rest) is None:
-        return all(re.search(rb'(?<!\\)"%s"\s*:' % re.escape(key.encode()), rest) for key in wanted)
+    written = [line for line in head.split(b"\n") if line.strip()]
+    records = [r for r in map(_object, written[:SNIFFED_LINES]) if r is not None]
+    if not records and written and not head.endswith(b"\n"):
+        return all(re.search(rb'(?<!\\)"%s"\s*:' % re.escape(key.encode()), written[-1]) for key in wanted)
     matching = sum(1 for record in records if all(key in record for key in wanted))
     return 2 * matching > len(records)
 
@@ -111,14 +124,19 @@ def count(value: Any, name: str) -> int | None:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 62:
-        raise Rejected(f"bad_{name}", f"{name} is {value!r}, not a number of tokens")
+        raise Rejected(f"bad_{name}", f"{name} is {repr(value)[:_SHOWN_CHARS]}, not a number of tokens")
     return value
 
 
+def int64(value: Any) -> int | None:
+    """Return a whole number that 64 bits hold, ``None`` for anything else."""
+    return value if type(value) is int and -(1 << 63) <= value < 1 << 63 else None
+
+
 def first(record: Any, names: Collection[str]) -> Any:
-    """Return the first of the named attributes that the record sets, or ``None``."""
+    """Return the first of the named attributes that the record sets (to more than empty text), or ``None``."""
     for name in names:
         value = getattr(record, name)
-        if value is not None:
+        if value is not None and value != "":
             return value
     return None

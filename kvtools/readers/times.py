@@ -10,6 +10,8 @@ from typing import Any
 # that many milliseconds are the same day.
 _UNIT_LIMITS = ((1e11, 1_000_000), (1e14, 1_000), (1e17, 1))
 _LARGEST = 9e18
+_COMPACT_DATE = 8
+_COMPACT_TIME = 14
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -37,18 +39,29 @@ def arrival_us(value: Any) -> int | None:
 
 
 def _from_text(text: str) -> int:
-    try:
-        return _since_epoch(datetime.fromisoformat(text))
-    except ValueError:
-        pass
-    try:
-        return _from_number(int(text) if text.lstrip("-").isdigit() else float(text))
-    except (ValueError, OverflowError):
-        pass
+    # ISO's compact forms are numbers too. A count of anything since 1970 has neither 8 digits (August 1970) nor
+    # 14 (the year 2286), and fromisoformat would take 1712011512345 for a day of the year 1712.
+    readings = (_from_number_text, _from_iso)
+    if text.isdecimal() and len(text) in (_COMPACT_DATE, _COMPACT_TIME):
+        readings = (_from_iso, _from_number_text)
+    for reading in readings:
+        try:
+            return reading(text)
+        except (ValueError, OverflowError):
+            pass
     try:
         return _since_epoch(parsedate_to_datetime(text))
     except (ValueError, TypeError, IndexError, OverflowError):
         raise BadTime(f"not a time: {text[:40]!r}") from None
+
+
+def _from_number_text(text: str) -> int:
+    return _from_number(int(text) if text.removeprefix("-").isdecimal() else float(text))
+
+
+def _from_iso(text: str) -> int:
+    compact = text.isdecimal() and len(text) == _COMPACT_TIME
+    return _since_epoch(datetime.fromisoformat(f"{text[:8]}T{text[8:]}" if compact else text))
 
 
 def _since_epoch(moment: datetime) -> int:
@@ -59,7 +72,7 @@ def _since_epoch(moment: datetime) -> int:
 
 def _from_number(number: float) -> int:
     if not -_LARGEST < number < _LARGEST:
-        raise BadTime(f"not a time: {number}")
+        raise BadTime(f"not a time: {str(number)[:40]}")
     for limit, factor in _UNIT_LIMITS:
         if abs(number) < limit:
             return round(number * factor)

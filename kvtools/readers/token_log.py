@@ -8,7 +8,7 @@ import msgspec
 
 from kvtools.readers.base import JsonLinesReader, Row
 from kvtools.readers.chat_jsonl import ID_NAMES, ROUTE_NAMES, SESSION_NAMES, TIME_NAMES, token_ids
-from kvtools.readers.records import count, first, text
+from kvtools.readers.records import count, first, int64, text
 from kvtools.readers.times import arrival_us
 from kvtools.table import namespace_of
 
@@ -43,6 +43,7 @@ class TokenRecord(msgspec.Struct):
     output_tokens: Any = None
     cached_tokens: Any = None
     priority: Any = None
+    prompt_logprobs: Any = None
 
 
 def token_rows(record: TokenRecord) -> Iterator[Row]:
@@ -63,7 +64,8 @@ def token_rows(record: TokenRecord) -> Iterator[Row]:
         "prompt_tokens": len(ids) if ids else None,
         "output_tokens": count(record.output_tokens, "output_tokens"),
         "cached_tokens": count(record.cached_tokens, "cached_tokens"),
-        "priority": record.priority if type(record.priority) is int else None,
+        "priority": int64(record.priority),
+        "skip_lookup": None if record.prompt_logprobs is None else 1,
     }
 
 

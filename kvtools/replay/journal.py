@@ -7,7 +7,6 @@ Its first line names the run: a journal of another log, engine or setting is ref
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
@@ -16,6 +15,7 @@ from kvtools.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -77,7 +77,9 @@ def open_journal(path: Path | None, run: Mapping[str, Any], *, resume: bool) -> 
         fresh = not place.exists()
         journal._file = place.open("ab")  # noqa: SLF001 - the journal's own module
     except OSError as error:
-        raise InputError(f"{place}: cannot be written ({error.strerror}); choose another --per-request.") from None
+        raise InputError(
+            f"{place}: cannot be written ({error.strerror}); choose another --per-request."
+        ) from None
     if fresh:
         journal._write({"run": dict(run)})  # noqa: SLF001
     return journal
@@ -99,7 +101,9 @@ def _read(place: Path, run: Mapping[str, Any]) -> Journal:
         except msgspec.DecodeError:
             continue  # the line that was being written when the run broke off
         if first and record.get("run") != dict(run):
-            raise InputError(f"{place}: another log, engine or setting; run without --resume, or as that run was.")
+            raise InputError(
+                f"{place}: another log, engine or setting; run without --resume, or as that run was."
+            )
         first = False
         if "index" in record:
             request = msgspec.convert(record, Finished)

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from kvtools.profile import Counts
-from kvtools.table import Ragged, concat_ragged, digest64, integer_column, present, text_column
+from kvtools.table import Ragged, concat_ragged, digest64, integer_column, ragged_column, text_column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,6 +64,21 @@ class ReplayLog:
                 columns[name] = None if column is None else column[order]
         return replace(self, **columns)
 
+    def each_lookup(self, samples: NDArray[np.int64]) -> ReplayLog:
+        """Every request as often as the engine looks it up: once for each answer that was asked for.
+
+        vLLM turns a request for n answers into n requests with one prompt (``ParentRequest``).
+        """
+        if (samples == 1).all():
+            return self
+        owner = np.repeat(np.arange(len(self)), samples)
+        number = np.arange(len(owner)) - np.repeat(np.cumsum(samples) - samples, samples)
+        names = [
+            self.request_id[request] if samples[request] == 1 else f"{self.request_id[request]}#{one}"
+            for request, one in zip(owner.tolist(), number.tolist(), strict=True)
+        ]
+        return replace(self.take(owner), request_id=names)
+
     def first_sessions(self, limit: int) -> ReplayLog:
         """The requests of the ``limit`` sessions that begin first; a request without session is one of its own.
 
@@ -106,7 +121,7 @@ class LogBuilder:
         def integers(name: str) -> NDArray[np.int64]:
             return integer_column(table, name, UNKNOWN)[rows]
 
-        return ReplayLog(
+        part = ReplayLog(
             request_id=[ids[row] or sources[row] or "" for row in rows],
             arrival_us=integers("arrival_us"),
             prompt_tokens=keyed.prompt_tokens,
@@ -115,14 +130,15 @@ class LogBuilder:
             ttft_us=integers("ttft_us"),
             latency_us=integers("latency_us"),
             priority=integer_column(table, "priority", 0)[rows],
-            skip_lookup=np.zeros(len(rows), dtype=np.bool_),
+            skip_lookup=integer_column(table, "skip_lookup", 0)[rows] > 0,
             session=_digests(table, "session_id", rows),
             namespace=_digests(table, "namespace", rows),
             keys=keyed.keys,
             tokens=keyed.tokens if self.keep_tokens else None,
             answer_tokens=self._answers(table, rows) if self.keep_answers else None,
-            bodies=[body_of(table, row) for row in rows.tolist()] if self.keep_bodies else None,
+            bodies=_bodies(table, keyed) if self.keep_bodies else None,
         )
+        return part.each_lookup(integer_column(table, "samples", 1)[rows])
 
     def _answers(self, table: pd.DataFrame, rows: NDArray[np.int64]) -> Ragged:
         answers = text_column(table, "output_text")
@@ -149,14 +165,24 @@ def _digests(table: pd.DataFrame, column: str, rows: NDArray[np.int64]) -> NDArr
     return np.array([digest64(names[row]) for row in rows], dtype=np.uint64)
 
 
-def body_of(table: pd.DataFrame, row: int) -> str:
-    """Return one request as the JSON that an OpenAI-compatible server takes: messages and tools, text, or ids."""
-    body: dict[str, Any] = {}
-    for column in ("messages", "tools"):
-        if present(table, column)[row]:
-            body[column] = msgspec.Raw(text_column(table, column)[row].encode())  # type: ignore[union-attr]
-    if not body and present(table, "prompt")[row]:
-        body["prompt"] = text_column(table, "prompt")[row]
-    elif not body and present(table, "token_ids")[row]:
-        body["prompt"] = table["token_ids"].iloc[row].tolist()
-    return msgspec.json.encode(body).decode()
+def _bodies(table: pd.DataFrame, keyed: Keyed) -> list[str]:
+    """Return the requests as the JSON that an OpenAI-compatible server takes: messages and tools, text, or ids.
+
+    Tools are sent with ``tool_choice`` "none": they are part of the prompt, and the answer does not matter.
+    """
+    messages, tools, prompts = (text_column(table, name) for name in ("messages", "tools", "prompt"))
+    ids = ragged_column(table, "token_ids")
+    bodies = []
+    for row in keyed.rows.tolist():
+        body: dict[str, Any] = {}
+        message_list, tool_list = messages[row], tools[row]
+        if len(ids.row(row)):
+            body["prompt"] = ids.row(row).tolist()
+        elif message_list is not None:
+            body["messages"] = msgspec.Raw(message_list.encode())
+            if tool_list is not None:
+                body |= {"tools": msgspec.Raw(tool_list.encode()), "tool_choice": "none"}
+        elif prompts[row] is not None:
+            body["prompt"] = prompts[row]
+        bodies.append(msgspec.json.encode(body).decode())
+    return bodies

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -23,8 +23,8 @@ class SimulatorEngine:
     """``step_time`` drives the clock with ``--arrivals log``."""
 
     step_time: StepTime | None = None
-    name: str = "simulator"
-    needs: Needs = Needs()
+    name: ClassVar[str] = "simulator"
+    needs: ClassVar[Needs] = Needs()
 
     def replay(self, log: ReplayLog, run: Run) -> ReplayResult:
         """Simulate the log; see ``Engine.replay``."""

@@ -7,13 +7,12 @@ keeps vLLM's environment, its memory and its crashes out of ours (``vllm_worker`
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -56,27 +55,31 @@ class VllmEngine:
     """``model``: a model folder; ``None`` makes a one-layer model with random weights for the log's own ids."""
 
     model: Path | None = None
-    name: str = "vllm"
-    needs: Needs = Needs(tokens=True)
+    name: ClassVar[str] = "vllm"
+    needs: ClassVar[Needs] = Needs(tokens=True)
 
     def replay(self, log: ReplayLog, run: Run) -> ReplayResult:
         """Replay the log; see ``Engine.replay``."""
         if log.tokens is None:
-            raise InputError("the log holds block ids, no prompts: vLLM cannot run it; replay with --engine simulator.")
+            raise InputError(
+                "the log holds block ids, no prompts: vLLM cannot run it; replay with --engine simulator."
+            )
         if run.scheduler.arrivals == "log":
-            raise UsageError("--arrivals log needs a clock: replay with --engine simulator or --engine server.")
+            raise UsageError(
+                "--arrivals log needs a clock: replay with --engine simulator or --engine server."
+            )
         if run.cache.rules != "vllm" or run.cache.outputs == "text":
-            raise UsageError("vLLM replays with --rules vllm and --outputs one or lengths: it writes its own answers.")
+            raise UsageError(
+                "vLLM replays with --rules vllm and --outputs one or lengths: it writes its own answers."
+            )
         lengths = output_lengths(log, run.cache)
         with tempfile.TemporaryDirectory(prefix="kvtools-vllm-") as folder:
-            job, environment = self._job(Path(folder), log, run, lengths)
+            job = self._job(Path(folder), log, run, lengths)
             told = _Told()
-            _work(job, environment, run, told)
+            _work(job, run, told)
         return _result(log, run, told)
 
-    def _job(
-        self, folder: Path, log: ReplayLog, run: Run, lengths: NDArray[np.int64]
-    ) -> tuple[Path, dict[str, str]]:
+    def _job(self, folder: Path, log: ReplayLog, run: Run, lengths: NDArray[np.int64]) -> Path:
         tokens = log.tokens
         assert tokens is not None  # noqa: S101 - replay() has checked it
         longest = int((log.prompt_tokens + lengths).max(initial=1))
@@ -87,6 +90,7 @@ class VllmEngine:
         indices = list(range(len(log)))
         job = {
             "tokens": str(folder / "tokens.npz"),
+            "environment": _environment(blocks * run.cache.block_size),
             "settings": _settings(model, run, blocks, longest),
             "groups": [indices] if run.scheduler.arrivals == "closed" else [[index] for index in indices],
             "lengths": lengths.tolist(),
@@ -96,7 +100,7 @@ class VllmEngine:
         }
         path = folder / "job.json"
         path.write_text(json.dumps(job))
-        return path, _environment(blocks * run.cache.block_size)
+        return path
 
 
 @dataclass(slots=True)
@@ -107,10 +111,10 @@ class _Told:
     counters: dict[str, int] = field(default_factory=dict)
 
 
-def _work(job: Path, environment: dict[str, str], run: Run, told: _Told) -> None:
+def _work(job: Path, run: Run, told: _Told) -> None:
     with tempfile.TemporaryFile("w+b") as errors:
         command = [sys.executable, "-m", _WORKER, str(job)]
-        worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=environment)  # noqa: S603
+        worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)  # noqa: S603
         try:
             assert worker.stdout is not None  # noqa: S101 - a pipe was asked for
             for line in worker.stdout:
@@ -134,7 +138,9 @@ def _take(record: dict[str, Any], run: Run, told: _Told) -> None:
     elif "counters" in record:
         told.counters = record["counters"]
     elif record["kind"] == "missing":
-        raise MissingExtra("vLLM is not installed; pip install 'kvtools[vllm]', or replay with --engine simulator.")
+        raise MissingExtra(
+            "vLLM is not installed; pip install 'kvtools[vllm]', or replay with --engine simulator."
+        )
     elif record["kind"] == "usage":
         raise UsageError(f"{record['failed']}: give another --block-size.")
     else:
@@ -146,7 +152,9 @@ def _result(log: ReplayLog, run: Run, told: _Told) -> ReplayResult:
     hits = np.array([request.hit_tokens for request in finished], dtype=np.int64)
     notes = []
     if told.counters["hits"] != hits.sum():
-        notes.append(f"vLLM's counter says {told.counters['hits']:,} hit tokens, its requests {hits.sum():,}.")
+        notes.append(
+            f"vLLM's counter says {told.counters['hits']:,} hit tokens, its requests {hits.sum():,}."
+        )
     return ReplayResult(
         engine=f"vllm {told.version}",
         spec=run.cache,
@@ -173,7 +181,8 @@ def _never_full(log: ReplayLog, run: Run, longest: int) -> int:
 
 
 def _environment(cache_tokens: int) -> dict[str, str]:
-    defaults = {
+    """Return what vLLM reads from its environment; what the user has set there wins."""
+    return {
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "VLLM_LOGGING_LEVEL": "ERROR",
         "HF_HUB_OFFLINE": "1",
@@ -181,7 +190,6 @@ def _environment(cache_tokens: int) -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "VLLM_CPU_KVCACHE_SPACE": str(1 + cache_tokens * _PAGE_BYTES_PER_TOKEN // _GIB),
     }
-    return defaults | dict(os.environ)
 
 
 def _settings(model: Path, run: Run, blocks: int, longest: int) -> dict[str, Any]:

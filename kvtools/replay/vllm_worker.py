@@ -18,7 +18,7 @@ from typing import Any
 CPU_BLOCK_TOKENS = 32
 
 
-class _Failed(Exception):
+class _Failed(Exception):  # noqa: N818 - names what happened
     def __init__(self, kind: str, sentence: str) -> None:
         super().__init__(sentence)
         self.kind = kind
@@ -46,6 +46,8 @@ def main() -> None:
 def _run(job: dict[str, Any], say: Any) -> None:
     import numpy as np  # noqa: PLC0415
 
+    for name, value in job["environment"].items():
+        os.environ.setdefault(name, value)  # before vLLM is imported, which reads it
     tokens = np.load(job["tokens"])
     values, offsets = tokens["values"], tokens["offsets"]
     llm, version = _started(job["settings"])

@@ -34,7 +34,9 @@ def output_lengths(log: ReplayLog, spec: CacheSpec) -> NDArray[np.int64]:
             raise InputError("--outputs lengths: the log holds no output lengths; replay with --outputs one.")
         return np.maximum(log.output_tokens, 1)
     if log.answer_tokens is None or (len(log) and not log.answer_tokens.lengths().any()):
-        raise InputError("--outputs text: the log holds no recorded answers; replay with --outputs one or lengths.")
+        raise InputError(
+            "--outputs text: the log holds no recorded answers; replay with --outputs one or lengths."
+        )
     return log.answer_tokens.lengths() + 1
 
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from kvtools import __version__
 from kvtools.model import share
+from kvtools.report.coverage import coverage
 from kvtools.report.model import (
     SCHEMA_VERSION,
     Cache,
     CacheNeed,
-    Coverage,
     CurvePoint,
     Hits,
     Input,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from kvtools.cache import CacheStudy
     from kvtools.profile import LogProfile, PrefixSimilarity, RequestColumns
+    from kvtools.report.compare import Compare
 
 NEEDS = (0.5, 0.8, 0.9, 0.95, 0.99)
 """Shares of the ceiling's hits for which the smallest cache is named."""
@@ -52,6 +53,7 @@ class Findings:
     requests: RequestColumns
     prefix: PrefixSimilarity
     study: CacheStudy
+    observed: Compare | None
 
 
 def build_report(found: Findings, curve_blocks: Sequence[int] | None = None) -> Report:
@@ -65,7 +67,7 @@ def build_report(found: Findings, curve_blocks: Sequence[int] | None = None) -> 
         kvtools_version=__version__,
         inputs=found.inputs,
         settings=found.settings,
-        coverage=_coverage(found),
+        coverage=coverage(found.profile.counts, found.skipped_files),
         requests=len(requests.prompt_tokens),
         period=_period(requests.arrival_us),
         prompt_tokens=_lengths(requests.prompt_tokens),
@@ -84,6 +86,7 @@ def build_report(found: Findings, curve_blocks: Sequence[int] | None = None) -> 
             for size in (curve_blocks or curve_sizes(study.curve.unique_blocks))
             for hits in [study.curve.at(size)]
         ],
+        observed=found.observed,
     )
 
 
@@ -93,18 +96,6 @@ def curve_sizes(unique_blocks: int) -> list[int]:
     while sizes[-1] < unique_blocks:
         sizes.append(2 * sizes[-1])
     return sizes
-
-
-def _coverage(found: Findings) -> Coverage:
-    counts = found.profile.counts
-    return Coverage(
-        read=counts.records,
-        rejected=counts.rejected.total(),
-        without_prompt=counts.without_prompt,
-        duplicates=counts.duplicates,
-        rejected_by_reason=dict(sorted(counts.rejected.items())),
-        skipped_files=list(found.skipped_files),
-    )
 
 
 def _period(arrival_us: NDArray[np.int64]) -> Period | None:
@@ -175,6 +166,6 @@ def _cache(study: CacheStudy) -> Cache:
         queried_tokens=result.total_queried_tokens,
         hit_tokens=result.total_hit_tokens,
         hit_rate=result.hit_rate,
-        evictions=result.evictions,
+        evictions=result.evictions or 0,
         refused_requests=int(result.refused.sum()),
     )

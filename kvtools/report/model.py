@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from kvtools.errors import InputError
+from kvtools.report.compare import Compare
 
 SCHEMA_VERSION = 1
 
@@ -149,6 +150,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     unique_blocks: int
     cache_needed: list[CacheNeed]
     curve: list[CurvePoint]
+    observed: Compare | None
 
     def to_json(self) -> str:
         """Return the report as indented JSON with a final line feed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shlex
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from kvtools.report.compare import differences, headline
 from kvtools.report.numbers import bars, blocks, percent, period, ratio, short
 
 if TYPE_CHECKING:
@@ -23,10 +25,10 @@ _LABEL_CHARS = 15
 
 def render_text(report: Report, *, color: bool = False, width: int = WIDTH) -> str:
     """Return the report as text for a terminal ``width`` columns wide."""
-    console = Console(width=width, force_terminal=color, no_color=not color, highlight=False, record=False)
-    with console.capture() as capture:
-        console.print(_page(report), soft_wrap=False)
-    return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
+    page = io.StringIO()
+    console = Console(file=page, width=width, force_terminal=color, no_color=not color, highlight=False)
+    console.print(_page(report), soft_wrap=False)
+    return "\n".join(line.rstrip() for line in page.getvalue().splitlines()) + "\n"
 
 
 def _page(report: Report) -> RenderableType:
@@ -38,6 +40,8 @@ def _page(report: Report) -> RenderableType:
     ]
     if report.routes:
         parts += [Text(), _routes(report)]
+    if report.observed is not None:
+        parts += [Text(), Text(headline(report.observed)), *map(Text, differences(report.observed))]
     return Group(*parts, Text(), Text(_next_step(report), no_wrap=True, overflow="ignore"))
 
 
@@ -144,7 +148,7 @@ def _routes(report: Report) -> RenderableType:
         table.add_column(name, justify="right", no_wrap=True)
     for route in report.routes[:ROUTES_SHOWN]:
         table.add_row(
-            Text(route.route),
+            Text(" ".join(route.route.split())),
             f"{route.requests:,}",
             short(route.prompt_tokens.total),
             percent(route.cache.hit_rate),

@@ -71,7 +71,8 @@ def _mooncake(shared, name: str) -> Prompts:
     lines = (shared / "data/mooncake" / f"{name}_trace.jsonl").read_bytes().strip().split(b"\n")
     rows = [msgspec.json.decode(line) for line in lines]
     ids, offsets = _columns([row["hash_ids"] for row in rows])
-    return Prompts(np.array([row["input_length"] for row in rows], dtype=np.int64), ids, offsets)
+    tokens = np.array([row["input_length"] for row in rows], dtype=np.int64)
+    return Prompts(tokens, ids, offsets, skip_lookup=np.zeros(len(rows), dtype=np.bool_))
 
 
 @pytest.mark.parametrize(

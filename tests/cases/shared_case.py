@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from kvtools.blocks import block_keys
-from kvtools.cache import Interner, Prompts, study_cache
-from kvtools.model import CacheSpec
+from kvtools.cache import Interner, Prompts, Simulation, Workload, simulate, study_cache
+from kvtools.model import Arrivals, CacheSpec, SchedulerSpec
 from kvtools.table import Ragged, namespace_of, offsets_of
 
 
@@ -45,13 +45,52 @@ class Case:
             prompts.append(tokens)
         return prompts
 
+    def token_log(self, path: Path) -> Path:
+        """Write the case as a token log."""
+        lines = []
+        for request, prompt in zip(self.requests, self.prompts(), strict=True):
+            line = {"id": request["id"], "ts": request["ts"], "prompt_token_ids": prompt}
+            line["session_id"] = request.get("session")
+            line["prompt_logprobs"] = request.get("prompt_logprobs")
+            lines.append(json.dumps(line))
+        path.write_text("\n".join(lines))
+        return path
+
+    def simulate(self, blocks: int | None, output_tokens: list[int], arrivals: Arrivals) -> Simulation:
+        """Run the case through the scheduler simulator, block 16."""
+        lengths, keys = self._keys(16)
+        count = len(lengths)
+        prompts = Interner().intern(keys.values).tolist()
+        rows, fresh = [], max(prompts, default=0) + 1
+        for index in range(count):
+            row = prompts[keys.offsets[index] : keys.offsets[index + 1]]
+            own = (lengths[index] + output_tokens[index] - 1) // 16 - len(row)
+            rows.append(row + list(range(fresh, fresh + own)))
+            fresh += own
+        zeros = np.zeros(count, dtype=np.int64)
+        work = Workload(
+            lengths,
+            np.array(output_tokens),
+            np.array([block for row in rows for block in row], dtype=np.int64),
+            offsets_of(np.array([len(row) for row in rows])),
+            zeros,
+            zeros,
+            zeros.astype(np.bool_),
+        )
+        return simulate(work, CacheSpec(16, blocks), SchedulerSpec(arrivals=arrivals))
+
     def hits(self, block_size: int | None = None, blocks: int | None = None) -> list[int]:
         """Hit tokens of each request, one after another, in a cache of ``blocks`` usable blocks."""
-        prompts, size = self.prompts(), block_size or self.config.get("block_size", 16)
+        size = block_size or self.config.get("block_size", 16)
+        lengths, keys = self._keys(size)
+        skips = np.array([request.get("prompt_logprobs") is not None for request in self.requests])
+        ids = Interner().intern(keys.values)
+        study = study_cache(Prompts(lengths, ids, keys.offsets, skips), CacheSpec(size, blocks))
+        return study.result.hit_tokens.tolist()
+
+    def _keys(self, block_size: int) -> tuple[np.ndarray, Ragged]:
+        prompts = self.prompts()
         lengths = np.array([len(prompt) for prompt in prompts], dtype=np.int64)
         tokens = Ragged(np.array([t for p in prompts for t in p], dtype=np.int32), offsets_of(lengths))
         names = [namespace_of(None, None, request.get("cache_salt")) for request in self.requests]
-        keys = block_keys(tokens, names, size)
-        ids = Interner().intern(keys.values)
-        study = study_cache(Prompts(lengths, ids, keys.offsets), CacheSpec(size, blocks))
-        return study.result.hit_tokens.tolist()
+        return lengths, block_keys(tokens, names, block_size)

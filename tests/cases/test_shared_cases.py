@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from shared_case import Case
+
+from kvtools.flow import AnalyzeOptions, ReplayOptions, analyze, replay
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +27,14 @@ def test_022_a_salt_per_request(cases: Path) -> None:
     assert case.hits() == case.expected["hits"] == [0, 0, 0, 96]
 
 
+def test_023_prompt_logprobs_fill_the_cache_without_reading_it(cases: Path, tmp_path: Path) -> None:
+    case = Case.load(cases, "023")
+    assert case.hits() == case.expected["hits"] == [0, 0, 96]
+    report = analyze(case.token_log(tmp_path / "log.jsonl"))
+    assert report.cache.queried_tokens == case.expected["queries"] == 200
+    assert report.cache.hit_tokens == case.expected["counted_hits"] == 96
+
+
 def test_050_tokens_not_blocks(cases: Path) -> None:
     case = Case.load(cases, "050")
     assert case.hits() == case.expected["hits"] == [0, 32, 32]
@@ -38,6 +49,68 @@ def test_052_the_tail_goes_first(cases: Path) -> None:
 def test_053_partial_blocks_do_not_push_out_full_ones(cases: Path) -> None:
     case = Case.load(cases, "053")
     assert case.hits(blocks=case.config["num_blocks"]) == case.expected["hits_new"] == [0, 0, 0, 0, 32]
+
+
+def test_054_a_preempted_request_counts_its_first_lookup_only(cases: Path) -> None:
+    # The case lists the lookups of an engine; here the same happens to two requests of 100 tokens in a cache of 14
+    # blocks, 40 tokens generated each: both are admitted (7 blocks each), and the second is preempted for the first.
+    expected = json.loads((next(cases.glob("054-*")) / "expected.json").read_text())
+    case = Case({}, [{"segments": [["A", 100]]}, {"segments": [["B", 100]]}], {})
+    simulation = case.simulate(blocks=14, output_tokens=[40, 40], arrivals="closed")
+    assert simulation.preemptions.sum() >= 1
+    assert int(simulation.queried_tokens.sum()) == expected["queries"] == 200
+    assert int(simulation.hit_tokens.sum()) == expected["hits"] == 0
+    assert simulation.resumed_hit_tokens > 0  # what naive counting would add
+
+
+def test_056_a_burst_in_one_step(cases: Path) -> None:
+    case = Case.load(cases, "056")
+    simulation = case.simulate(blocks=None, output_tokens=[1, 1, 1], arrivals="closed")
+    assert simulation.hit_tokens.tolist() == case.expected["vllm"] == [0, 96, 96]
+    assert set(simulation.admitted_step.tolist()) == {0}  # all in one step
+
+
+def test_058_warm_up_is_told_apart_from_what_is_measured(cases: Path, tmp_path: Path) -> None:
+    case = Case.load(cases, "058")
+    assert case.hits()[1:] == case.expected["warmed"] == [512, 512]
+    # --measure-from counts what follows the warm-up: one of three requests.
+    report = analyze(case.token_log(tmp_path / "log.jsonl"), AnalyzeOptions(measure_from=0.34))
+    assert (report.cache.hit_tokens, report.cache.queried_tokens) == (1024, 1040)
+    cold = Case(case.config, case.requests[1:], {})
+    assert cold.hits() == case.expected["cold"] == [0, 512]
+
+
+def test_060_sessions_are_sampled_whole(cases: Path, tmp_path: Path) -> None:
+    case = Case.load(cases, "060")
+    assert case.hits() == case.expected["full"] == [0, 32, 64, 64, 96, 96]
+    lines = tmp_path / "lines.jsonl"
+    replay(case.token_log(tmp_path / "log.jsonl"), ReplayOptions(limit_sessions=1, per_request=lines))
+    rows = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert [row["id"] for row in rows] == ["a-t1", "a-t2", "a-t3"]
+    assert [row["hit_tokens"] for row in rows] == case.expected["by_session"] == [0, 64, 96]
+
+
+def test_067_n_answers_are_n_lookups(cases: Path, tmp_path: Path) -> None:
+    case = Case.load(cases, "067")
+    # The bytes tokenizer makes 100 characters of one prompt 100 tokens.
+    log = tmp_path / "log.jsonl"
+    log.write_text(json.dumps({"id": "r1", "n": case.requests[0]["n"], "prompt": "x" * 100}))
+    report = analyze(log, AnalyzeOptions(tokenizer="bytes"))
+    assert report.cache.queried_tokens == case.expected["engine_queries"] == 400
+    assert report.cache.hit_tokens == case.expected["engine_hits"] == 288
+    assert report.requests == case.expected["logical_requests"] == 1
+    (figures,) = replay(log, ReplayOptions(tokenizer="bytes")).replays
+    assert (figures.queried_tokens, figures.hit_tokens) == (400, 288)
+
+
+def test_084_more_requests_run_than_fit(cases: Path) -> None:
+    case = Case.load(cases, "084")
+    # 5 requests of 100 prompt and 4 output tokens need 7 blocks each: 35 of 30, so at most 4 run at once.
+    assert case.expected["demand"] == 5 * -(-104 // 16)
+    requests = [{"segments": [[f"r{n}", 100]]} for n in range(5)]
+    simulation = Case({}, requests, {}).simulate(blocks=30, output_tokens=[4] * 5, arrivals="closed")
+    assert simulation.admitted_step[4] >= simulation.finished_step[:4].min()
+    assert simulation.preemptions.sum() == 0  # vLLM reserves the whole prompt on admission
 
 
 def test_059_a_second_run_is_warm(cases: Path) -> None:

@@ -1,0 +1,247 @@
+"""vLLM's scheduler step over flat arrays: what runs, what is admitted, what is preempted, what ends.
+
+The rules are those of vLLM 0.32 (``vllm/v1/core/sched/scheduler.py``, ``async_scheduler.py`` and
+``vllm/v1/core/kv_cache_manager.py``) for one full-attention group without speculation or connectors:
+
+- A step first serves the running requests in order, then admits waiting ones unless it preempted.
+- Blocks are keyed when they are scheduled, before they are computed: a request admitted later in the same
+  step already hits them.
+- A request that lacks blocks preempts the last running one (``fcfs``) or the least urgent one
+  (``priority``) until it fits or is preempted itself. A preempted request keeps its output, loses its
+  blocks and waits in front.
+- Asynchronous scheduling plans step t+1 before the tokens of step t arrive; a token in flight is *pending*.
+
+A preempted request's token in flight always arrives before the next step is planned, because at most two
+steps are in flight. vLLM's rule that such a request may not be admitted yet therefore never applies here.
+``max_model_len`` needs no rule either: a request that could reach it is refused before it gets here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kvtools.cache.inner import inlined, inner
+from kvtools.cache.pool import FREE, free, lookup, register, take, touch
+from kvtools.cache.queues import pop, push
+from kvtools.cache.state import (
+    ADMITTED,
+    BASE,
+    COMPUTED,
+    COUNT,
+    FLIGHT,
+    FLIGHT_COLUMNS,
+    FLIGHT_SIZE,
+    FLIGHT_TOKENS,
+    HELD,
+    HIT,
+    IN_FLIGHT,
+    LOWEST_RANK,
+    OLDEST,
+    PENDING,
+    PREEMPTIONS,
+    QUEUE_SIZE,
+    REQUEST,
+    RESUMED_HIT,
+    RESUMED_QUERIED,
+    RUNNING,
+    RUNNING_AT,
+    RUNNING_COUNT,
+    SKIP_LOOKUP,
+    SLOT,
+    STATUS,
+    STEP,
+    STORED,
+    TOKENS,
+    TOTAL,
+    UNUSED_SLOT,
+    URGENCY,
+    WAITING,
+    WAITING_COUNT,
+)
+
+if TYPE_CHECKING:
+    from kvtools.cache.state import Engine, Limits
+
+
+@inlined
+def store(engine: Engine, limits: Limits, request: int, tokens: int) -> None:
+    """Key the blocks of ``request`` that its first ``tokens`` tokens fill."""
+    requests = engine.requests
+    stored = requests[request, STORED]
+    if tokens >= (stored + 1) * limits.block_size:
+        full = tokens // limits.block_size
+        register(engine.pool, requests[request, SLOT], requests[request, BASE], stored, full)
+        requests[request, STORED] = full
+
+
+@inner
+def release(engine: Engine, request: int) -> None:
+    """Free the blocks of a running ``request`` and its block table."""
+    requests, state = engine.requests, engine.state
+    slot = requests[request, SLOT]
+    free(engine.pool, slot, requests[request, HELD])
+    requests[request, HELD] = 0
+    requests[request, STORED] = 0
+    # Every running request has one table, and this one is about to leave: the stack grows by one.
+    engine.seats[engine.seats.shape[0] - state[RUNNING_COUNT], UNUSED_SLOT] = slot
+
+
+@inlined
+def place(engine: Engine, limits: Limits, request: int, count: int) -> None:
+    """Schedule ``count`` tokens of ``request`` in the step being planned; the blocks for them are free."""
+    requests, state, seats = engine.requests, engine.state, engine.seats
+    reach = requests[request, COMPUTED] + count
+    held = requests[request, HELD]
+    if reach > held * limits.block_size:
+        need = (reach + limits.block_size - 1) // limits.block_size
+        take(engine.pool, requests[request, SLOT], held, need)
+        requests[request, HELD] = need
+    store(engine, limits, request, min(reach, requests[request, TOKENS]))
+    step = (state[OLDEST] + state[IN_FLIGHT]) & 1
+    index = state[FLIGHT_SIZE + step]
+    seats[index, FLIGHT + FLIGHT_COLUMNS * step + REQUEST] = request
+    seats[index, FLIGHT + FLIGHT_COLUMNS * step + COUNT] = count
+    state[FLIGHT_SIZE + step] += 1
+    state[FLIGHT_TOKENS + step] += count
+
+
+@inner
+def withdraw(engine: Engine, request: int) -> int:
+    """Take ``request`` out of the step being planned and return the tokens it had in it (0 if none)."""
+    state, seats = engine.state, engine.seats
+    step = (state[OLDEST] + state[IN_FLIGHT]) & 1
+    column = FLIGHT + FLIGHT_COLUMNS * step
+    size = state[FLIGHT_SIZE + step]
+    index = 0
+    while index < size and seats[index, column + REQUEST] != request:
+        index += 1
+    if index == size:
+        return 0
+    count = seats[index, column + COUNT]
+    for later in range(index + 1, size):
+        seats[later - 1, column + REQUEST] = seats[later, column + REQUEST]
+        seats[later - 1, column + COUNT] = seats[later, column + COUNT]
+    state[FLIGHT_SIZE + step] -= 1
+    state[FLIGHT_TOKENS + step] -= count
+    return int(count)
+
+
+@inner
+def preempt(engine: Engine, limits: Limits, index: int) -> None:
+    """Move the running request at ``index`` back to the queue; its keyed blocks stay cached until taken."""
+    requests, seats, state = engine.requests, engine.seats, engine.state
+    request = seats[index, RUNNING_AT]
+    release(engine, request)
+    for later in range(index + 1, state[RUNNING_COUNT]):
+        seats[later - 1, RUNNING_AT] = seats[later, RUNNING_AT]
+    state[RUNNING_COUNT] -= 1
+    requests[request, STATUS] = WAITING
+    requests[request, COMPUTED] = 0
+    requests[request, PENDING] = 0
+    requests[request, PREEMPTIONS] += 1
+    if not limits.by_priority:
+        state[LOWEST_RANK] -= 1
+        engine.rank[request] = state[LOWEST_RANK]
+    push(engine.queue, state[QUEUE_SIZE], engine.rank, request)
+    state[QUEUE_SIZE] += 1
+    state[WAITING_COUNT] += 1
+
+
+@inner
+def victim(engine: Engine, limits: Limits) -> int:
+    """Return where the request to preempt runs: the last, or by priority the first of the least urgent."""
+    seats, requests = engine.seats, engine.requests
+    last = engine.state[RUNNING_COUNT] - 1
+    chosen = last
+    if limits.by_priority:
+        for index in range(last, -1, -1):
+            if requests[seats[index, RUNNING_AT], URGENCY] >= requests[seats[chosen, RUNNING_AT], URGENCY]:
+                chosen = index
+    return int(chosen)
+
+
+@inner
+def serve_running(engine: Engine, limits: Limits, cap: int) -> tuple[int, bool]:
+    """Schedule the running requests; return the budget left in tokens, and whether any was preempted."""
+    requests, seats, state = engine.requests, engine.seats, engine.state
+    budget, preempted, index = limits.token_budget, False, 0
+    while index < state[RUNNING_COUNT] and budget > 0:
+        request = seats[index, RUNNING_AT]
+        computed, pending = requests[request, COMPUTED], requests[request, PENDING]
+        index += 1
+        if pending > 0 and computed + 2 - pending >= requests[request, TOTAL]:
+            continue  # its last token is already in flight
+        count = requests[request, TOKENS] + pending - computed
+        if 0 < cap < count:
+            count = cap
+        count = min(count, budget)
+        while computed + count > (requests[request, HELD] + engine.pool.counts[FREE]) * limits.block_size:
+            chosen = victim(engine, limits)
+            evicted = seats[chosen, RUNNING_AT]
+            if limits.by_priority:
+                budget += withdraw(engine, evicted)
+            preempt(engine, limits, chosen)
+            preempted = True
+            if chosen < index:
+                index -= 1
+            if evicted == request:
+                return budget, preempted
+        place(engine, limits, request, count)
+        budget -= count
+    return budget, preempted
+
+
+@inner
+def admit(engine: Engine, limits: Limits, request: int, cap: int, budget: int) -> int:
+    """Admit a waiting ``request`` and return the tokens scheduled; 0 if it has to wait, and nothing changed."""
+    requests, state, pool, size = engine.requests, engine.state, engine.pool, limits.block_size
+    slot = engine.seats[engine.seats.shape[0] - 1 - state[RUNNING_COUNT], UNUSED_SLOT]
+    tokens = requests[request, TOKENS]
+    found, idle = 0, 0
+    if requests[request, SKIP_LOOKUP] == 0:
+        found, idle = lookup(pool, slot, requests[request, BASE], (tokens - 1) // size)
+    count = tokens - found * size
+    if 0 < cap < count:
+        count = cap
+    if count > budget and not limits.chunked:
+        return 0
+    count = min(count, budget)
+    room = pool.counts[FREE] - idle + found
+    if state[RUNNING_COUNT] > 0:
+        room -= limits.watermark
+    reach = tokens if limits.reserve_full else found * size + count
+    if reach > room * size:
+        return 0
+    touch(pool, slot, found)
+    requests[request, SLOT] = slot
+    requests[request, STATUS] = RUNNING
+    requests[request, COMPUTED] = found * size
+    requests[request, HELD] = found
+    requests[request, STORED] = found
+    place(engine, limits, request, count)
+    if requests[request, PREEMPTIONS] == 0:
+        requests[request, HIT] = found * size
+        requests[request, ADMITTED] = state[STEP]
+    elif requests[request, SKIP_LOOKUP] == 0:
+        state[RESUMED_QUERIED] += tokens
+        state[RESUMED_HIT] += found * size
+    return int(count)
+
+
+@inlined
+def serve_waiting(engine: Engine, limits: Limits, cap: int, budget: int) -> None:
+    """Admit waiting requests in order until one does not fit."""
+    state = engine.state
+    while budget > 0 and state[WAITING_COUNT] > 0 and state[RUNNING_COUNT] < limits.max_running:
+        request = engine.queue[0]
+        if engine.requests[request, STATUS] == WAITING:
+            count = admit(engine, limits, request, cap, budget)
+            if count == 0:
+                break
+            budget -= count
+            engine.seats[state[RUNNING_COUNT], RUNNING_AT] = request
+            state[RUNNING_COUNT] += 1
+            state[WAITING_COUNT] -= 1
+        # Otherwise it ended while it waited, by a token that was in flight when it was preempted.
+        pop(engine.queue, state[QUEUE_SIZE], engine.rank)
+        state[QUEUE_SIZE] -= 1

@@ -1,0 +1,58 @@
+"""``kvtools replay PATH…``: the log through the simulator, through vLLM, through a server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kvtools.cli.options import CACHE, INTAKE, RESULT, only_given, sized, with_options
+from kvtools.cli.output import keep_apart, result_to
+from kvtools.cli.replay_options import ENGINE, SCHEDULER
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_SCHEDULER_FIELDS = (
+    "arrivals", "max_num_seqs", "max_num_batched_tokens", "max_model_len", "policy",
+    "long_prefill_token_threshold", "async_scheduling",
+)  # fmt: skip
+_SERVER_FIELDS = ("url", "api_key", "in_flight", "speed")
+
+
+@click.command("replay")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH…")
+@with_options(ENGINE, SCHEDULER, CACHE, INTAKE, RESULT)
+def command(paths: tuple[str, ...], output_format: str, output: Path | None, **given: Any) -> None:
+    """Replay the requests in PATH… and report the hit rate.
+
+    With two engines, the first predicts and the second is observed: the report says in which requests
+    they agree, and why not where it is known.
+    """
+    from kvtools.cli.progress import watched  # noqa: PLC0415 - heavy
+    from kvtools.flow import ReplayOptions, replay  # noqa: PLC0415 - heavy
+    from kvtools.report.replay_text import render_replay  # noqa: PLC0415 - heavy
+
+    keep_apart(paths, {"-o": output, "--rejects": given["rejects"], "--per-request": given["per_request"]})
+    options = ReplayOptions(**only_given(_grouped(sized(given))))
+    with result_to(output, utf8=output_format == "json") as write:
+        with watched("replaying") as watcher:
+            report = replay(paths, options, watcher)
+        write(report.to_json() if output_format == "json" else render_replay(report))
+
+
+def _grouped(given: dict[str, Any]) -> dict[str, Any]:
+    """Gather the scheduler's and the server's options into what the verb takes."""
+    from pathlib import Path  # noqa: PLC0415 - used only here
+
+    from kvtools.flow import SchedulerSpec, ServerEngine  # noqa: PLC0415 - heavy
+
+    given["scheduler"] = SchedulerSpec(**only_given({name: given.pop(name) for name in _SCHEDULER_FIELDS}))
+    server = only_given({name: given.pop(name) for name in _SERVER_FIELDS})
+    model = given.pop("model")
+    engines = tuple((given.pop("engines") or "simulator").split(","))
+    if "url" in server:
+        given["server"] = ServerEngine(model=model, **server)
+    elif model is not None:
+        given["model"] = Path(model)
+    return given | {"engines": engines}

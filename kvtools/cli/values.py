@@ -1,0 +1,34 @@
+"""Values of options that click has no type for."""
+
+from __future__ import annotations
+
+import click
+
+_LARGEST_COUNT = (1 << 31) - 1
+
+
+def at_least_one(text: str) -> int:
+    """Return a whole number of 1 or more that 31 bits hold.
+
+    ``click.IntRange`` would print its upper limit, which is nobody's business, into the help page.
+
+    Raises:
+        click.BadParameter: ``text`` is none.
+    """
+    if text.isdecimal() and len(text) <= len(str(_LARGEST_COUNT)) and 1 <= int(text) <= _LARGEST_COUNT:
+        return int(text)
+    raise click.BadParameter(f"{text!r} is not a whole number of 1 or more (and below 2**31).")
+
+
+def block_counts(text: str | None) -> tuple[int, ...] | None:
+    """Return numbers that commas separate, ``None`` where nothing was given.
+
+    Raises:
+        click.BadParameter: one of them is no number.
+    """
+    if text is None:
+        return None
+    try:
+        return tuple(int(part.replace("_", "")) for part in text.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a list of block counts such as 500,2000,8000.") from None

@@ -1,0 +1,70 @@
+"""The report of a replay on a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kvtools.report.compare import differences, headline
+from kvtools.report.numbers import percent, short
+
+if TYPE_CHECKING:
+    from kvtools.report.replay import Replay, ReplayReport
+
+
+def render_replay(report: ReplayReport) -> str:
+    """Return the report as text: the answer, what it rests on, each engine, and what differs."""
+    lines = [_headline(report), *(f"  {line}" for line in _basis(report)), ""]
+    for replay in report.replays:
+        lines += [*_engine(replay), *(f"  {note}" for note in replay.notes)]
+    if report.compare is not None and report.compare.different_requests:
+        lines += ["", *differences(report.compare)]
+    return "\n".join(lines) + "\n"
+
+
+def _headline(report: ReplayReport) -> str:
+    first = report.replays[0]
+    if report.compare is not None:
+        return headline(report.compare)
+    hit = percent(first.hit_rate)
+    return f"{hit} of prompt tokens hit the prefix cache ({first.engine}, {first.start_state} start)."
+
+
+def _basis(report: ReplayReport) -> list[str]:
+    scheduler, coverage, first = report.scheduler, report.coverage, report.replays[0]
+    size = "unlimited cache" if first.capacity_blocks is None else f"{first.capacity_blocks:,} blocks"
+    how = {
+        "sequential": "one request at a time",
+        "closed": "all queued at the start",
+        "log": "by the log's clock",
+    }
+    cache = f"block {first.block_size}, {scheduler.rules} rules · {size}"
+    gone = (
+        (coverage.rejected, "rejected"),
+        (coverage.without_prompt, "without prompt"),
+        (coverage.duplicates, "duplicates"),
+    )
+    lines = [
+        f"{report.requests:,} requests · {short(first.queried_tokens)} prompt tokens · {report.settings.tokenizer}",
+        f"{cache} · {how[scheduler.arrivals]} · outputs: {scheduler.outputs}",
+        f"read {coverage.read:,} records: " + ", ".join(f"{count:,} {what}" for count, what in gone),
+    ]
+    if scheduler.step_time:
+        lines.append(f"step time {scheduler.step_time}")
+    return lines
+
+
+def _engine(replay: Replay) -> list[str]:
+    line = (
+        f"{replay.engine:<14} {replay.hit_tokens:,} of {replay.queried_tokens:,} tokens hit "
+        f"({percent(replay.hit_rate)}), {replay.start_state} start"
+    )
+    told = [
+        f"{count:,} {what}"
+        for count, what in ((replay.evictions, "evictions"), (replay.preemptions, "preemptions"))
+        if count is not None
+    ]
+    if replay.refused_requests:
+        told.append(f"{replay.refused_requests:,} refused")
+    if replay.block_utilization is not None:
+        told.append(f"blocks {percent(replay.block_utilization)} filled")
+    return [line, f"{'':<14} {', '.join(told)}"] if told else [line]
