@@ -26,7 +26,9 @@ def _log(path: Path, rows: list[dict], **keep: bool) -> ReplayLog:
             builder.add(chunk, keyed, dropped)
         return builder.built()
 
-    return take_in(path, IntakeOptions(tokenizer="bytes", block_size=4, chat_template="plain"), Watcher(), build)
+    return take_in(
+        path, IntakeOptions(tokenizer="bytes", block_size=4, chat_template="plain"), Watcher(), build
+    )
 
 
 ROWS = [
