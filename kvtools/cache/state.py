@@ -50,6 +50,7 @@ class Limits(NamedTuple):
     by_priority: bool
     asynchronous: bool
     sequential: bool
+    commit_at_finish: bool
     step_us: int
     token_ns: int
     empty_step_us: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvtools.cache.inner import inlined, inner, sources_digest
-from kvtools.cache.planning import release, serve_running, serve_waiting, store
+from kvtools.cache.planning import key_full_blocks, release, serve_running, serve_waiting, store
 from kvtools.cache.pool import FREE
 from kvtools.cache.queues import push
 from kvtools.cache.state import (
@@ -101,10 +101,13 @@ def plan(engine: Engine, limits: Limits) -> int:
 
 
 @inner
-def finish(engine: Engine, request: int) -> None:
+def finish(engine: Engine, limits: Limits, request: int) -> None:
     """End ``request``, which runs or, if it was preempted with its last token in flight, waits."""
     requests, seats, state = engine.requests, engine.seats, engine.state
     if requests[request, STATUS] == RUNNING:
+        if limits.commit_at_finish:
+            # The last token was sampled but never computed: it has no KV.
+            key_full_blocks(engine, limits, request, requests[request, TOKENS] - 1)
         release(engine, request)
         index = 0
         while seats[index, RUNNING_AT] != request:
@@ -138,7 +141,7 @@ def deliver(engine: Engine, limits: Limits) -> int:
             requests[request, PENDING] -= 1
             store(engine, limits, request, requests[request, COMPUTED] - requests[request, PENDING])
         if requests[request, TOKENS] >= requests[request, TOTAL]:
-            finish(engine, request)
+            finish(engine, limits, request)
     return int(state[FLIGHT_TOKENS + step])
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from kvtools.cache.curve import HitCurve, stack_distances
 from kvtools.cache.intern import Interner
 from kvtools.cache.lru import lru_hits
-from kvtools.cache.scheduler import Workload, simulate
+from kvtools.cache.scheduler import simulate
+from kvtools.cache.workload import Workload, without_needless_blocks
 from kvtools.model import CacheSpec, ReplayResult, SchedulerSpec, share
 
 if TYPE_CHECKING:
@@ -120,7 +121,8 @@ def replay_prompts(prompts: Prompts, spec: CacheSpec, unlimited: NDArray[np.int6
         )
         hits = _leading(blocks, prompts, spec)
     elif spec.capacity_blocks is not None:
-        simulation = simulate(_one_token_each(prompts), spec, SchedulerSpec())
+        work, scheduler = _one_token_each(prompts), SchedulerSpec()
+        simulation = simulate(work, without_needless_blocks(work, spec, scheduler), scheduler)
         hits, evictions, refused = simulation.hit_tokens, simulation.evictions, simulation.refused
     queried = np.where(refused | prompts.skip_lookup, 0, prompts.tokens)
     return ReplayResult("simulator", spec, "cold", queried, np.where(refused, 0, hits), refused, evictions)

@@ -34,6 +34,16 @@ SCHEDULER = (
         "--long-prefill-token-threshold", type=int, metavar="N", help="Tokens of one prompt in one step."
     ),
     click.option(
+        "--free-partial-blocks",
+        type=click.Choice(["first", "last"]),
+        help="Reuse blocks that are not full first (vLLM since May 2026) or last (before).",
+    ),
+    click.option(
+        "--commit",
+        type=click.Choice(["scheduled", "finished"]),
+        help="A block can be hit once it is scheduled (vLLM) or its request has finished (other engines).",
+    ),
+    click.option(
         "--async-scheduling", is_flag=True, default=None, help="Simulate vLLM's asynchronous scheduler."
     ),
 )

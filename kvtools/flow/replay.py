@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kvtools import __version__
 from kvtools.errors import InputError, UsageError
 from kvtools.flow.intake import Intake, IntakeOptions, PathLike, Watcher, take_in
-from kvtools.model import CacheSpec, Outputs, SchedulerSpec
+from kvtools.model import CacheSpec, Commit, FreePartialBlocks, Outputs, SchedulerSpec
 from kvtools.profile import replay_order
 from kvtools.replay.compare import Observed, compare
 from kvtools.replay.engine import Engine, Run
@@ -50,6 +50,8 @@ class ReplayOptions(IntakeOptions):
     capacity_blocks: int | None = None
     memory: CacheMemory | None = None
     outputs: Outputs = "one"
+    free_partial_blocks: FreePartialBlocks = "first"
+    commit: Commit = "scheduled"
     scheduler: SchedulerSpec = field(default_factory=SchedulerSpec)
     limit_sessions: int | None = None
     per_request: Path | None = None
@@ -102,7 +104,14 @@ def _replay(intake: Intake, options: ReplayOptions) -> ReplayReport:
     log = log if order is None else log.take(order)
     log = log if options.limit_sessions is None else log.first_sessions(options.limit_sessions)
     capacity = options.memory.capacity_blocks(block_size) if options.memory else options.capacity_blocks
-    spec = CacheSpec(block_size, capacity, rules, options.outputs)
+    spec = CacheSpec(
+        block_size,
+        capacity,
+        rules,
+        options.outputs,
+        free_partial_blocks=options.free_partial_blocks,
+        commit=options.commit,
+    )
     speed = _speed(log, spec, options)
     results = [_run(engine, log, spec, options, intake, speed) for engine in engines]
     if options.per_request is not None:
@@ -205,6 +214,8 @@ def _report(
             outputs=spec.outputs,
             rules=spec.rules,
             policy=scheduler.policy,
+            free_partial_blocks=spec.free_partial_blocks,
+            commit=spec.commit,
             max_num_seqs=scheduler.max_num_seqs,
             max_num_batched_tokens=scheduler.max_num_batched_tokens,
             step_time=None if speed is None else speed.describe(),

@@ -11,7 +11,7 @@ import numpy as np
 from kvtools.similarity.consecutive import ConsecutiveText, Group
 from kvtools.similarity.shingles import shingle_sets
 from kvtools.similarity.variable import TokenSample
-from kvtools.table import Ragged, concat_ragged, digest64, integer_column, text_column
+from kvtools.table import Ragged, concat_ragged, digest64, integer_column, present, text_column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,6 +102,7 @@ class LogProfile:
     counts: Counts = field(default_factory=Counts)
     columns: list[RequestColumns] = field(default_factory=list)
     route_names: dict[int, str] = field(default_factory=dict)
+    utc_offset_min: int | None = None
     text: ConsecutiveText = field(default_factory=ConsecutiveText)
     sample: TokenSample = field(default_factory=TokenSample)
 
@@ -110,6 +111,8 @@ class LogProfile:
         self.counts.add(later.counts)
         self.columns += later.columns
         self.route_names |= later.route_names
+        if self.utc_offset_min is None:
+            self.utc_offset_min = later.utc_offset_min
         self.text.merge(later.text)
         self.sample.merge(later.sample)
         return self
@@ -153,6 +156,9 @@ def map_chunk(chunk: Chunk, keyed: Keyed, duplicates: int = 0) -> LogProfile:
     routes = _digests(table, "route", keyed.rows)
     names = text_column(table, "route")
     profile.route_names = {int(d): names[row] or "" for d, row in zip(routes, keyed.rows, strict=True) if d}
+    zoned = np.flatnonzero(present(table, "utc_offset_min"))
+    if len(zoned):
+        profile.utc_offset_min = int(integer_column(table, "utc_offset_min")[zoned[0]])
     namespaces = _digests(table, "namespace", keyed.rows)
     cached = integer_column(table, "cached_tokens", UNKNOWN)[keyed.rows]
     profile.columns.append(

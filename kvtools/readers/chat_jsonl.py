@@ -8,7 +8,7 @@ import msgspec
 
 from kvtools.readers.base import JsonLinesReader, Row
 from kvtools.readers.records import Rejected, count, first, int64, text
-from kvtools.readers.times import arrival_us, duration_us
+from kvtools.readers.times import arrival_us, duration_us, utc_offset_min
 from kvtools.table import namespace_of
 
 if TYPE_CHECKING:
@@ -96,9 +96,11 @@ def chat_rows(record: ChatRecord) -> Iterator[Row]:
 
 
 def _common(record: ChatRecord) -> Row:
+    time = first(record, TIME_NAMES)
     row: Row = {
         "request_id": text(first(record, ID_NAMES)),
-        "arrival_us": arrival_us(first(record, TIME_NAMES)),
+        "arrival_us": arrival_us(time),
+        "utc_offset_min": utc_offset_min(time),
         "namespace": namespace_of(text(record.model), text(record.adapter), text(record.cache_salt)),
         "route": text(first(record, ROUTE_NAMES)),
         "session_id": text(first(record, SESSION_NAMES)),

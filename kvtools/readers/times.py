@@ -10,6 +10,7 @@ from typing import Any
 # that many milliseconds are the same day.
 _UNIT_LIMITS = ((1e11, 1_000_000), (1e14, 1_000), (1e17, 1))
 _LARGEST = 9e18
+_LEAST_WITH_ZONE = len("2026-07-15T08:00+08:00")
 _COMPACT_DATE = 8
 _COMPACT_TIME = 14
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -36,6 +37,17 @@ def arrival_us(value: Any) -> int | None:
     if isinstance(value, str):
         return _from_text(value.strip())
     return _from_number(value)
+
+
+def utc_offset_min(value: Any) -> int | None:
+    """Return the zone of a written ISO 8601 time as minutes east of UTC, ``None`` where it names none."""
+    if not isinstance(value, str) or len(value) < _LEAST_WITH_ZONE or value[-6] not in "+-":
+        return None
+    try:
+        offset = datetime.fromisoformat(value.strip()).utcoffset()
+    except ValueError:
+        return None
+    return None if offset is None else round(offset / timedelta(minutes=1))
 
 
 def _from_text(text: str) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from kvtools.cache import Simulation, StepTime, simulate, trace_hits
+from kvtools.cache import Simulation, StepTime, simulate, trace_hits, without_needless_blocks
 from kvtools.errors import UsageError
 from kvtools.model import Occupancy, ReplayResult
 from kvtools.replay.engine import Needs
@@ -30,7 +30,9 @@ class SimulatorEngine:
         """Simulate the log; see ``Engine.replay``."""
         if run.cache.rules == "trace":
             return _by_trace_rules(log, run)
-        simulation = simulate(workload(log, run.cache), run.cache, run.scheduler, self.step_time)
+        work = workload(log, run.cache)
+        cache = without_needless_blocks(work, run.cache, run.scheduler)
+        simulation = simulate(work, cache, run.scheduler, self.step_time)
         return ReplayResult(
             engine=self.name,
             spec=run.cache,

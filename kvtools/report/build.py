@@ -9,6 +9,7 @@ import numpy as np
 
 from kvtools import __version__
 from kvtools.model import share
+from kvtools.profile.state import UNKNOWN
 from kvtools.report.coverage import coverage
 from kvtools.report.model import (
     SCHEMA_VERSION,
@@ -69,7 +70,7 @@ def build_report(found: Findings, curve_blocks: Sequence[int] | None = None) -> 
         settings=found.settings,
         coverage=coverage(found.profile.counts, found.skipped_files),
         requests=len(requests.prompt_tokens),
-        period=_period(requests.arrival_us),
+        period=_period(requests.arrival_us, profile.utc_offset_min or 0),
         prompt_tokens=_lengths(requests.prompt_tokens),
         variable_share=share(sum(v for v, _ in variable.values()), sum(t for _, t in variable.values())),
         variable_share_requests=profile.sample.requests,
@@ -98,9 +99,11 @@ def curve_sizes(unique_blocks: int) -> list[int]:
     return sizes
 
 
-def _period(arrival_us: NDArray[np.int64]) -> Period | None:
-    known = arrival_us[arrival_us >= 0]
-    return Period(first_us=int(known.min()), last_us=int(known.max())) if len(known) else None
+def _period(arrival_us: NDArray[np.int64], utc_offset_min: int) -> Period | None:
+    known = arrival_us[arrival_us != UNKNOWN]
+    if not len(known):
+        return None
+    return Period(first_us=int(known.min()), last_us=int(known.max()), utc_offset_min=utc_offset_min)
 
 
 def _lengths(tokens: NDArray[np.int64]) -> PromptTokens:

@@ -46,10 +46,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Period(msgspec.Struct, frozen=True, kw_only=True):
-    """First and last arrival in microseconds, since the epoch or since the start of a trace."""
+    """First and last arrival in µs, since the epoch or the start of a trace; the zone that the log is written in."""
 
     first_us: int
     last_us: int
+    utc_offset_min: int
 
 
 class PromptTokens(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime, timedelta, timezone
 
 _TRACE_LIMIT_US = 10**14
 """Arrivals below this (1973 as an epoch time) count from the start of a trace."""
@@ -33,13 +33,15 @@ def blocks(count: int) -> str:
     return f"{count:,}"
 
 
-def period(first_us: int, last_us: int) -> str:
-    """Return the time a log covers: dates in UTC, or a length where a trace counts from its own start."""
+def period(first_us: int, last_us: int, utc_offset_min: int = 0) -> str:
+    """Return the time a log covers, in its own zone, or a length where a trace counts from its own start."""
     if last_us < _TRACE_LIMIT_US:
         return f"{_length((last_us - first_us) // 1_000_000)} long"
-    first, last = (datetime.fromtimestamp(us // 1_000_000, UTC) for us in (first_us, last_us))
+    zone = timezone(timedelta(minutes=utc_offset_min))
+    first, last = (datetime.fromtimestamp(us // 1_000_000, zone) for us in (first_us, last_us))
     end = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%d %b %Y %H:%M}"
-    return f"{first:%d %b %Y %H:%M} - {end} UTC"
+    name = f"{first:%z}" if utc_offset_min else "UTC"
+    return f"{first:%d %b %Y %H:%M} - {end} {name}"
 
 
 def _length(seconds: int) -> str:

@@ -50,6 +50,8 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True):
     outputs: str
     rules: str
     policy: str
+    free_partial_blocks: str
+    commit: str
     max_num_seqs: int
     max_num_batched_tokens: int
     step_time: str | None

@@ -48,6 +48,10 @@ def _basis(report: ReplayReport) -> list[str]:
         f"{cache} · {how[scheduler.arrivals]} · outputs: {scheduler.outputs}",
         f"read {coverage.read:,} records: " + ", ".join(f"{count:,} {what}" for count, what in gone),
     ]
+    if scheduler.free_partial_blocks == "last":
+        lines.append("blocks that are not full are reused last, as in vLLM before May 2026")
+    if scheduler.commit == "finished":
+        lines.append("a block can be hit once its request has finished: another engine than vLLM")
     if scheduler.step_time:
         lines.append(f"step time {scheduler.step_time}")
     return lines

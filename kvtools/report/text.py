@@ -16,7 +16,7 @@ from kvtools.report.numbers import bars, blocks, percent, period, ratio, short
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from kvtools.report.model import Report
+    from kvtools.report.model import Period, Report
 
 WIDTH = 80
 ROUTES_SHOWN = 10
@@ -58,12 +58,16 @@ def _headline(report: Report) -> str:
     size = f"{cache.capacity_blocks:,} blocks"
     if not cache.hit_tokens:
         return f"0.0 % hit rate with {size}: too small for this traffic; {percent(ceiling.hit_rate)} without a limit."
-    return f"{now} in {size} (cold start); {percent(ceiling.hit_rate)} in an unlimited cache."
+    return f"{now} in {size}; {percent(ceiling.hit_rate)} in an unlimited cache (cold start)."
+
+
+def _when(covered: Period) -> str:
+    return period(covered.first_us, covered.last_us, covered.utc_offset_min)
 
 
 def _basis(report: Report) -> list[str]:
     cache, settings = report.cache, report.settings
-    when = f" · {period(report.period.first_us, report.period.last_us)}" if report.period else ""
+    when = f" · {_when(report.period)}" if report.period else ""
     size = "unlimited cache" if cache.capacity_blocks is None else f"{cache.capacity_blocks:,} blocks"
     template = "" if settings.tokenizer_check == "not needed" else f", {settings.chat_template} template"
     lines = [

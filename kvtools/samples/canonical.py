@@ -157,6 +157,7 @@ def _expected(ids: list[list[int]]) -> bytes:
         where = _given(route=request.route, session_id=request.session, arrival_us=request.at_ms * 1000)
         counts = {"prompt_tokens": len(prompt), "output_tokens": request.output_tokens}
         rows["chat-jsonl"].append(who | where | text | counts)
+        rows["chat-jsonl"][-1]["utc_offset_min"] = 480
         rows["openai-batch"].append(who | text | {"route": "/v1/chat/completions"})
         rows["token-log"].append(who | where | counts | {"token_ids": prompt})
         trace = {"arrival_us": request.after_ms * 1000, "block_keys": blocks, "block_size": BLOCK_TOKENS}

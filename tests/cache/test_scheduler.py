@@ -12,7 +12,8 @@ from itertools import accumulate
 import numpy as np
 import pytest
 
-from kvtools.cache.scheduler import Simulation, StepTime, Workload, simulate
+from kvtools.cache.scheduler import Simulation, simulate
+from kvtools.cache.workload import StepTime, Workload, without_needless_blocks
 from kvtools.errors import UsageError
 from kvtools.model import Arrivals, CacheSpec, SchedulerSpec
 
@@ -103,7 +104,9 @@ def test_where_partly_filled_blocks_are_freed_to(*, last: bool, expected: int, e
     # To the tail: v takes A's 4 and 3, w takes A's 2 and 1, the last one takes both blocks of u, both of v and
     # the partial one of w: 6 keys lost.
     requests = work("A64", "u20", "v20", "w20", "A65")
-    result = simulate(requests, CacheSpec(capacity_blocks=6), SEQUENTIAL, partial_blocks_last=last)
+    result = simulate(
+        requests, CacheSpec(capacity_blocks=6, free_partial_blocks="last" if last else "first"), SEQUENTIAL
+    )
     assert hits(result) == [0, 0, 0, 0, expected]
     assert result.evictions == evictions
 
@@ -284,3 +287,23 @@ def test_columns_that_contradict_each_other_are_refused() -> None:
         simulate(replace(requests, output_tokens=requests.output_tokens * 0), CacheSpec(), SEQUENTIAL)
     with pytest.raises(ValueError, match="dense"):
         simulate(replace(requests, block_ids=requests.block_ids - 1), CacheSpec(), SEQUENTIAL)
+
+
+def test_a_cache_larger_than_everything_takes_no_memory_for_it() -> None:
+    # Distinct keys: A, A, B of 16 tokens each, and 3 blocks of 40 tokens held at once: 6 blocks never evict.
+    requests = work("A40", "A40", "B30")
+    assert int(requests.block_ids.max()) + 1 == 3
+    ample = without_needless_blocks(requests, CacheSpec(capacity_blocks=2_000_000_000), SEQUENTIAL)
+    assert ample.capacity_blocks is None
+    assert without_needless_blocks(requests, CacheSpec(capacity_blocks=6), SEQUENTIAL).capacity_blocks is None
+    tight = CacheSpec(capacity_blocks=5)
+    assert without_needless_blocks(requests, tight, SEQUENTIAL) == tight
+
+
+def test_an_engine_that_commits_at_the_end_misses_a_burst() -> None:
+    burst = work("S100", "S100", "S100")
+    late = CacheSpec(commit="finished")
+    assert hits(simulate(burst, CacheSpec(), CLOSED)) == [0, 96, 96]
+    assert hits(simulate(burst, late, CLOSED)) == [0, 0, 0]
+    # One after another it makes no difference; the answer's full blocks are kept too.
+    assert hits(simulate(burst, late, SEQUENTIAL)) == [0, 96, 96]

@@ -56,8 +56,10 @@ class Case:
         path.write_text("\n".join(lines))
         return path
 
-    def simulate(self, blocks: int | None, output_tokens: list[int], arrivals: Arrivals) -> Simulation:
-        """Run the case through the scheduler simulator, block 16."""
+    def simulate(
+        self, blocks: int | None, output_tokens: list[int], arrivals: Arrivals, **rules: Any
+    ) -> Simulation:
+        """Run the case through the scheduler simulator, block 16; ``rules`` are further fields of the cache."""
         lengths, keys = self._keys(16)
         count = len(lengths)
         prompts = Interner().intern(keys.values).tolist()
@@ -77,7 +79,7 @@ class Case:
             zeros,
             zeros.astype(np.bool_),
         )
-        return simulate(work, CacheSpec(16, blocks), SchedulerSpec(arrivals=arrivals))
+        return simulate(work, CacheSpec(16, blocks, **rules), SchedulerSpec(arrivals=arrivals))
 
     def hits(self, block_size: int | None = None, blocks: int | None = None) -> list[int]:
         """Hit tokens of each request, one after another, in a cache of ``blocks`` usable blocks."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from shared_case import Case
 
+from kvtools.cache.demand import overloads
 from kvtools.flow import AnalyzeOptions, ReplayOptions, analyze, replay
 
 
@@ -48,7 +50,12 @@ def test_052_the_tail_goes_first(cases: Path) -> None:
 
 def test_053_partial_blocks_do_not_push_out_full_ones(cases: Path) -> None:
     case = Case.load(cases, "053")
-    assert case.hits(blocks=case.config["num_blocks"]) == case.expected["hits_new"] == [0, 0, 0, 0, 32]
+    blocks = case.config["num_blocks"]
+    assert case.hits(blocks=blocks) == case.expected["hits_new"] == [0, 0, 0, 0, 32]
+    old = case.simulate(
+        blocks=blocks, output_tokens=[1] * 5, arrivals="sequential", free_partial_blocks="last"
+    )
+    assert old.hit_tokens.tolist() == case.expected["hits_old"] == [0, 0, 0, 0, 0]
 
 
 def test_054_a_preempted_request_counts_its_first_lookup_only(cases: Path) -> None:
@@ -68,6 +75,8 @@ def test_056_a_burst_in_one_step(cases: Path) -> None:
     simulation = case.simulate(blocks=None, output_tokens=[1, 1, 1], arrivals="closed")
     assert simulation.hit_tokens.tolist() == case.expected["vllm"] == [0, 96, 96]
     assert set(simulation.admitted_step.tolist()) == {0}  # all in one step
+    late = case.simulate(blocks=None, output_tokens=[1, 1, 1], arrivals="closed", commit="finished")
+    assert late.hit_tokens.tolist() == case.expected["late_commit"] == [0, 0, 0]
 
 
 def test_058_warm_up_is_told_apart_from_what_is_measured(cases: Path, tmp_path: Path) -> None:
@@ -105,8 +114,13 @@ def test_067_n_answers_are_n_lookups(cases: Path, tmp_path: Path) -> None:
 
 def test_084_more_requests_run_than_fit(cases: Path) -> None:
     case = Case.load(cases, "084")
-    # 5 requests of 100 prompt and 4 output tokens need 7 blocks each: 35 of 30, so at most 4 run at once.
-    assert case.expected["demand"] == 5 * -(-104 // 16)
+    ends = np.array([request["end"] for request in case.requests])
+    tokens = np.array([request["prompt_tokens"] + request["completion_tokens"] for request in case.requests])
+    starts = np.array([request["ts"] for request in case.requests])
+    (overload,) = overloads(starts, ends, -(-tokens // 16), case.expected["capacity"])
+    assert [overload.from_us, overload.until_us] == case.expected["overload"] == [4, 10]
+    assert overload.peak_blocks == case.expected["demand"] == 35
+    # And so at most 4 of them run at once.
     requests = [{"segments": [[f"r{n}", 100]]} for n in range(5)]
     simulation = Case({}, requests, {}).simulate(blocks=30, output_tokens=[4] * 5, arrivals="closed")
     assert simulation.admitted_step[4] >= simulation.finished_step[:4].min()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -156,3 +157,28 @@ def test_case_098_a_missing_log_is_never_replaced_by_another(kvtools: Run, log: 
         ended = kvtools("analyze", name, *BYTES)
         assert (ended.code, ended.out) == (3, "")
         assert name in ended.err
+
+
+def test_an_engine_that_is_not_there_ends_with_4(kvtools: Run, log: Path) -> None:
+    if importlib.util.find_spec("vllm") is None:
+        ended = kvtools("replay", log, *BYTES, "--engine", "vllm", "--block-size", "32")
+        assert ended.code == 4
+        assert "vLLM is not installed; pip install 'kvtools[vllm]'" in ended.err
+    ended = kvtools("replay", log, *BYTES, "--engine", "server", "--url", "http://127.0.0.1:9")
+    assert ended.code == 4
+    assert "no server answers" in ended.err
+
+
+def test_replay_options_that_contradict_each_other_end_with_2(kvtools: Run, log: Path) -> None:
+    for wrong in (
+        ["--engine", "server"],
+        ["--engine", "vllm,vllm"],
+        ["--engine", "engine"],
+        ["--resume"],
+        ["--kv-memory", "1GiB"],
+        ["--policy", "random"],
+        ["--limit-sessions", "0"],
+        ["--arrivals", "log", "--decode-step-ms", "0", "--prefill-tokens-per-s", "1"],
+    ):
+        ended = kvtools("replay", log, *BYTES, *wrong)
+        assert ended.code == 2, (wrong, ended.err)

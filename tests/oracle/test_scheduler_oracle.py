@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 from workloads import Case, random_case, workload
 
-from kvtools.cache.scheduler import StepTime, simulate
+from kvtools.cache.scheduler import simulate
+from kvtools.cache.workload import StepTime
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -103,4 +103,5 @@ def test_numbers_for_people() -> None:
     assert bars([0.0, 0.5, 1.0]) == " ▄█"
     assert curve_sizes(100) == [16, 32, 64, 128]
     assert period(1_784_073_600_000_000, 1_784_077_920_000_000) == "15 Jul 2026 00:00 - 01:12 UTC"
+    assert period(1_784_073_600_000_000, 1_784_077_920_000_000, 480) == "15 Jul 2026 08:00 - 09:12 +0800"
     assert period(0, 90_000_000) == "90 s long"
