@@ -75,7 +75,7 @@ def reference() -> str:
     def add(command: click.Command, path: str, parent: click.Context | None) -> None:
         width = {"max_content_width": 100, "terminal_width": 100}
         context = click.Context(
-            command, parent, info_name=path.split()[-1], **width, **command.context_settings
+            command, parent, info_name=path.rsplit(maxsplit=1)[-1], **width, **command.context_settings
         )
         parts.append(f"## {path}\n\n```text\n{command.get_help(context).rstrip()}\n```\n")
         if isinstance(command, click.Group):

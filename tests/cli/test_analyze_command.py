@@ -32,7 +32,7 @@ KEYS: dict[str, set[str]] = {
     "inputs": {"path", "sha256", "requests"},
     "settings": {"tokenizer", "tokenizer_check", "chat_template", "order", "measure_from"},
     "coverage": {"read", "rejected", "without_prompt", "duplicates", "rejected_by_reason", "skipped_files"},
-    "period": {"first_us", "last_us"},
+    "period": {"first_us", "last_us", "utc_offset_min"},
     "prompt_tokens": TOKENS,
     "similarity": SIMILARITY,
     "routes": {"route", "requests", "prompt_tokens", "variable_share", "similarity", "cache", "ceiling"},
@@ -89,7 +89,7 @@ def test_the_figures_of_a_small_log(kvtools: Run, log: Path) -> None:
     ]
     hits = {route["route"]: (route["requests"], route["cache"]["hit_tokens"]) for route in report["routes"]}
     assert hits == {"shop": (2, 32), "desk": (1, 0)}
-    assert report["period"] == {"first_us": 1_000_000, "last_us": 3_000_000}
+    assert report["period"] == {"first_us": 1_000_000, "last_us": 3_000_000, "utc_offset_min": 0}
 
 
 def test_the_digest_is_that_of_the_stored_bytes(kvtools: Run, log: Path) -> None:
