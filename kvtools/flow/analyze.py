@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kvtools.cache import Interner, Prompts, study_cache
+from kvtools.cache.demand import overloads
 from kvtools.errors import UsageError
 from kvtools.flow.intake import Intake, IntakeOptions, PathLike, Watcher, take_in
 from kvtools.model import CacheSpec, Outputs
@@ -15,7 +16,7 @@ from kvtools.profile import LogProfile, map_chunk, prefix_similarity, replay_ord
 from kvtools.replay.compare import UNKNOWN, Observed, compare
 from kvtools.report.build import Findings, build_report
 from kvtools.report.compare import compare_figures
-from kvtools.report.model import Report, Settings
+from kvtools.report.model import Demand, Report, Settings
 from kvtools.table import Ragged
 
 if TYPE_CHECKING:
@@ -94,9 +95,16 @@ def _analyze(intake: Intake, options: AnalyzeOptions) -> Report:
         order="log" if order is None else "arrival",
         measure_from=options.measure_from,
     )
-    observed = _observed(requests, study.result)
     found = Findings(
-        intake.inputs(), settings, intake.log.skipped, profile, requests, prefix, study, observed
+        inputs=intake.inputs(),
+        settings=settings,
+        skipped_files=intake.log.skipped,
+        profile=profile,
+        requests=requests,
+        prefix=prefix,
+        study=study,
+        observed=_observed(requests, study.result),
+        demand=_demand(requests, spec),
     )
     return build_report(found, options.curve_blocks)
 
@@ -120,3 +128,18 @@ def _observed(requests: RequestColumns, predicted: ReplayResult) -> Compare | No
         return None
     seen = Observed(requests.cached_tokens, requests.observed_tokens, predicted.spec.block_size)
     return compare_figures(compare(predicted, seen), (predicted.engine, "the server"), requests.observed_id)
+
+
+def _demand(requests: RequestColumns, spec: CacheSpec) -> Demand | None:
+    """Return the demand of the requests in flight, where capacity, arrivals and latencies are known."""
+    columns = (requests.arrival_us, requests.latency_us)
+    if spec.capacity_blocks is None or any((column == UNKNOWN).any() for column in columns):
+        return None
+    tokens = requests.prompt_tokens + np.maximum(requests.output_tokens, 1)
+    ends = requests.arrival_us + requests.latency_us
+    stretches = overloads(requests.arrival_us, ends, -(-tokens // spec.block_size), spec.capacity_blocks)
+    return Demand(
+        peak_blocks=max((stretch.peak_blocks for stretch in stretches), default=0),
+        over_capacity_us=sum(stretch.until_us - stretch.from_us for stretch in stretches),
+        stretches=len(stretches),
+    )

@@ -39,6 +39,7 @@ class RequestColumns:
     arrival_us: NDArray[np.int64]
     prompt_tokens: NDArray[np.int64]
     output_tokens: NDArray[np.int64]
+    latency_us: NDArray[np.int64]
     route: NDArray[np.uint64]
     namespace: NDArray[np.uint64]
     cached_tokens: NDArray[np.int64]
@@ -54,6 +55,7 @@ class RequestColumns:
             arrival_us=self.arrival_us[order],
             prompt_tokens=self.prompt_tokens[order],
             output_tokens=self.output_tokens[order],
+            latency_us=self.latency_us[order],
             route=self.route[order],
             namespace=self.namespace[order],
             cached_tokens=self.cached_tokens[order],
@@ -134,6 +136,7 @@ class LogProfile:
             arrival_us=_joined([p.arrival_us for p in parts], np.int64),
             prompt_tokens=_joined([p.prompt_tokens for p in parts], np.int64),
             output_tokens=_joined([p.output_tokens for p in parts], np.int64),
+            latency_us=_joined([p.latency_us for p in parts], np.int64),
             route=_joined([p.route for p in parts], np.uint64),
             namespace=_joined([p.namespace for p in parts], np.uint64),
             cached_tokens=_joined([p.cached_tokens for p in parts], np.int64),
@@ -166,6 +169,7 @@ def map_chunk(chunk: Chunk, keyed: Keyed, duplicates: int = 0) -> LogProfile:
             arrival_us=integer_column(table, "arrival_us", UNKNOWN)[keyed.rows],
             prompt_tokens=keyed.prompt_tokens,
             output_tokens=integer_column(table, "output_tokens", UNKNOWN)[keyed.rows],
+            latency_us=integer_column(table, "latency_us", UNKNOWN)[keyed.rows],
             route=routes,
             namespace=namespaces,
             cached_tokens=cached,

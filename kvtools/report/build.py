@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kvtools.cache import CacheStudy
     from kvtools.profile import LogProfile, PrefixSimilarity, RequestColumns
     from kvtools.report.compare import Compare
+    from kvtools.report.model import Demand
 
 NEEDS = (0.5, 0.8, 0.9, 0.95, 0.99)
 """Shares of the ceiling's hits for which the smallest cache is named."""
@@ -55,6 +56,7 @@ class Findings:
     prefix: PrefixSimilarity
     study: CacheStudy
     observed: Compare | None
+    demand: Demand | None
 
 
 def build_report(found: Findings, curve_blocks: Sequence[int] | None = None) -> Report:
@@ -88,6 +90,7 @@ def build_report(found: Findings, curve_blocks: Sequence[int] | None = None) -> 
             for hits in [study.curve.at(size)]
         ],
         observed=found.observed,
+        demand=found.demand,
     )
 
 

@@ -116,6 +116,14 @@ class Cache(msgspec.Struct, frozen=True, kw_only=True):
     refused_requests: int
 
 
+class Demand(msgspec.Struct, frozen=True, kw_only=True):
+    """Blocks that the requests in flight needed (by logged arrival and latency, no block shared), against capacity."""
+
+    peak_blocks: int
+    over_capacity_us: int
+    stretches: int
+
+
 class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
     """The hits of an LRU cache of that size, in blocks."""
 
@@ -152,6 +160,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     cache_needed: list[CacheNeed]
     curve: list[CurvePoint]
     observed: Compare | None
+    demand: Demand | None
 
     def to_json(self) -> str:
         """Return the report as indented JSON with a final line feed."""

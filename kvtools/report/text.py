@@ -37,6 +37,7 @@ def _page(report: Report) -> RenderableType:
         *(Text(f"  {line}") for line in _basis(report)),
         Text(),
         *(_labelled(label, text) for label, text in _figures(report)),
+        *_demand(report),
     ]
     if report.routes:
         parts += [Text(), _routes(report)]
@@ -143,6 +144,19 @@ def _labelled(label: str, text: str) -> RenderableType:
     grid.add_column()
     grid.add_row(Text(label), Text(text))
     return grid
+
+
+def _demand(report: Report) -> list[RenderableType]:
+    demand, capacity = report.demand, report.cache.capacity_blocks
+    if demand is None or not demand.stretches or capacity is None:
+        return []
+    return [
+        _labelled(
+            "In flight",
+            f"up to {demand.peak_blocks:,} blocks were needed of {capacity:,}, too many for "
+            f"{demand.over_capacity_us / 1e6:,.0f} s: there the hit rate is not about prompts",
+        )
+    ]
 
 
 def _routes(report: Report) -> RenderableType:

@@ -71,6 +71,22 @@ def test_a_cache_too_small_says_so(log: Path) -> None:
     assert "3 requests are larger than the cache: an engine refuses them" in page
 
 
+def test_demand_over_capacity_is_named(tmp_path: Path) -> None:
+    # 5 requests from 0, 1, 2, 3, 4 s to 10 s, 100 prompt and 4 output tokens: 7 blocks of 16 each. From 4 s on, 35 of 30.
+    log = tmp_path / "log.jsonl"
+    lines = [{"ts": n, "latency_s": 10 - n, "prompt": f"{n}" * 100, "output_tokens": 4} for n in range(5)]
+    log.write_text("\n".join(map(json.dumps, lines)))
+    report = analyze(log, AnalyzeOptions(tokenizer="bytes", capacity_blocks=30))
+    assert (report.demand.peak_blocks, report.demand.over_capacity_us, report.demand.stretches) == (
+        35,
+        6_000_000,
+        1,
+    )
+    assert "up to 35 blocks were needed of 30, too many for" in render_text(report)
+    assert analyze(log, AnalyzeOptions(tokenizer="bytes", capacity_blocks=35)).demand.stretches == 0
+    assert analyze(log, AnalyzeOptions(tokenizer="bytes")).demand is None
+
+
 def test_a_report_survives_json(log: Path) -> None:
     report = _analyze(log)
     assert Report.from_json(report.to_json()) == report
