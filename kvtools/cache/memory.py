@@ -31,7 +31,24 @@ _UNITS = {
 _DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1, "auto": 0}
 
 # What keeps blocks of one size for all tokens of all layers from being the whole truth, by the config's own words.
+_MOST_BLOCKS = (1 << 31) - 1
+
+_FULL_ATTENTION_OR_MLA = frozenset(
+    {
+        "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen2_moe", "qwen3_moe",
+        "deepseek_v2", "deepseek_v3", "kimi_k2", "glm4", "glm4_moe", "chatglm", "gpt2",
+        "gpt_neox", "gptj", "opt", "falcon", "stablelm", "starcoder2", "phi",
+        "phi3", "gemma", "cohere", "olmo", "olmo2", "granite", "granitemoe",
+        "exaone", "baichuan", "internlm2", "internlm3", "minicpm", "minicpm3", "ernie4_5",
+        "ernie4_5_moe", "nemotron", "dbrx", "mpt", "bloom", "codegen", "persimmon",
+    }
+)  # fmt: skip
+"""``model_type`` of models whose every layer is full attention (or MLA), so that a block has one size."""
+
 _NOT_MODELLED = (
+    ("attn_type_list", "layers of several kinds"),
+    ("layers_block_type", "layers of several kinds"),
+    ("hybrid_override_pattern", "layers of several kinds"),
     ("mamba_d_state", "Mamba layers"),
     ("ssm_state_size", "Mamba layers"),
     ("linear_num_key_heads", "linear attention"),
@@ -58,6 +75,10 @@ class KvSize:
             UsageError: not even one usable block fits.
         """
         blocks = memory_bytes // (self.bytes_per_token * block_size) - 1
+        if blocks > _MOST_BLOCKS:
+            raise UsageError(
+                f"--kv-memory: {memory_bytes:,} bytes are {blocks:,} blocks, more than any engine takes."
+            )
         if blocks < 1:
             raise UsageError(
                 f"--kv-memory: {memory_bytes:,} bytes hold no usable block of {block_size} tokens "
@@ -94,7 +115,8 @@ def kv_size(config_file: Path, kv_dtype: str = "auto") -> KvSize:
         raise InputError(f"--model-config {config_file}: cannot be read ({error.strerror}).") from None
     except msgspec.DecodeError as error:
         raise InputError(f"{path}: not a model's config.json ({error}).") from None
-    config = config | config.get("text_config", {})
+    inner = config.get("text_config")
+    config = config | inner if isinstance(inner, dict) else config
     _refuse_what_is_not_modelled(path, config)
     element = _element_bytes(path, config, kv_dtype)
     layers = _number(path, config, "num_hidden_layers", "n_layer")
@@ -102,9 +124,12 @@ def kv_size(config_file: Path, kv_dtype: str = "auto") -> KvSize:
         latent = _number(path, config, "kv_lora_rank") + _number(path, config, "qk_rope_head_dim")
         return KvSize(layers * latent * element, "MLA")
     heads = _number(path, config, "num_attention_heads", "n_head")
-    kv_heads = config.get("num_key_value_heads") or heads
-    head_size = config.get("head_dim") or _number(path, config, "hidden_size", "n_embd") // heads
-    return KvSize(2 * layers * int(kv_heads) * int(head_size) * element, "full attention")
+    kv_heads = _number(path, config, "num_key_value_heads") if config.get("num_key_value_heads") else heads
+    if config.get("head_dim"):
+        head_size = _number(path, config, "head_dim")
+    else:
+        head_size = _number(path, config, "hidden_size", "n_embd") // heads
+    return KvSize(2 * layers * kv_heads * head_size * element, "full attention")
 
 
 def _refuse_what_is_not_modelled(path: Path, config: dict[str, Any]) -> None:
@@ -113,6 +138,9 @@ def _refuse_what_is_not_modelled(path: Path, config: dict[str, Any]) -> None:
         found.append("a sliding window")
     kinds = set(config.get("layer_types") or []) - {"full_attention"}
     found += [f"layers of kind {kind}" for kind in sorted(kinds)]
+    kind = config.get("model_type")
+    if not found and kind is not None and kind not in _FULL_ATTENTION_OR_MLA:
+        found.append(f"the type {kind!r}")
     if found:
         raise InputError(
             f"{path}: the model has {', '.join(dict.fromkeys(found))}, which kvtools does not model; "
@@ -131,8 +159,8 @@ def _element_bytes(path: Path, config: dict[str, Any], kv_dtype: str) -> int:
 
 def _number(path: Path, config: dict[str, Any], *names: str) -> int:
     for name in names:
-        if isinstance(config.get(name), int):
+        if type(config.get(name)) is int and config[name] > 0:
             return int(config[name])
     raise InputError(
-        f"{path}: {names[0]} is missing, so a block's size is not known; give --capacity-blocks."
+        f"{path}: {names[0]} is missing or not above 0, so a block's size is not known; give --capacity-blocks."
     )

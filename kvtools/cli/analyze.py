@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,6 @@ from kvtools.cli.values import block_counts
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from kvtools.report.model import Report
 
 
 class _LogsByDefault(click.Group):
@@ -44,7 +43,10 @@ ANALYSIS = (
         "--measure-from", type=float, metavar="SHARE", help="Count only what follows this share of the log."
     ),
     click.option(
-        "--curve-blocks", metavar="N,N,…", help="Cache sizes of the hit curve (default: powers of two)."
+        "--curve-blocks",
+        type=block_counts,
+        metavar="N,N,…",
+        help="Sizes of the hit curve (default: powers of two).",
     ),
 )
 
@@ -60,18 +62,15 @@ def logs(paths: tuple[str, ...], output_format: str, output: Path | None, **give
     from kvtools.cli.progress import watched  # noqa: PLC0415 - heavy
     from kvtools.flow import AnalyzeOptions, analyze  # noqa: PLC0415 - heavy
 
-    given["curve_blocks"] = block_counts(given["curve_blocks"])
     keep_apart(paths, {"-o": output, "--rejects": given["rejects"]})
     options = AnalyzeOptions(**only_given(sized(given)))
     with result_to(output, utf8=output_format == "json") as write:
         with watched("reading") as watcher:
             report = analyze(paths, options, watcher)
-        write(_rendered(report, output_format, color=output is None and sys.stdout.isatty()))
+        if output_format == "json":
+            write(report.to_json())
+            return
+        from kvtools.report.text import render_text  # noqa: PLC0415 - heavy
 
-
-def _rendered(report: Report, output_format: str, *, color: bool) -> str:
-    if output_format == "json":
-        return report.to_json()
-    from kvtools.report.text import render_text  # noqa: PLC0415 - heavy
-
-    return render_text(report, color=color)
+        again = None if "-" in paths else shlex.join(["kvtools", *sys.argv[1:]])
+        write(render_text(report, again=again, color=output is None and sys.stdout.isatty()))

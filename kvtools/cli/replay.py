@@ -53,6 +53,8 @@ def _grouped(given: dict[str, Any]) -> dict[str, Any]:
     engines = tuple((given.pop("engines") or "simulator").split(","))
     if "url" in server:
         given["server"] = ServerEngine(model=model, **server)
+    elif server:
+        raise click.UsageError("--api-key, --in-flight and --speed are for --engine server: give its --url.")
     elif model is not None:
         given["model"] = Path(model)
     return given | {"engines": engines}

@@ -28,7 +28,9 @@ SCHEDULER = (
         "--max-model-len", type=at_least_one, metavar="N", help="Longest prompt and answer, in tokens."
     ),
     click.option(
-        "--policy", type=click.Choice(["fcfs", "priority"]), help="Order of the queue (default: fcfs)."
+        "--policy",
+        type=click.Choice(["fcfs", "priority"]),
+        help="Queue by arrival (default), or by the log's priority.",
     ),
     click.option(
         "--long-prefill-token-threshold", type=int, metavar="N", help="Tokens of one prompt in one step."
@@ -63,16 +65,16 @@ ENGINE = (
         "--in-flight",
         type=at_least_one,
         metavar="N",
-        help="Requests at once with --arrivals closed (default: 8).",
+        help="server: requests at once with --arrivals closed (default: 8).",
     ),
     click.option(
-        "--speed", type=float, metavar="X", help="Replay the log's clock so many times faster (default: 1)."
+        "--speed", type=float, metavar="X", help="server: the log's clock so many times faster (default: 1)."
     ),
     click.option(
-        "--prefill-tokens-per-s", type=float, metavar="N", help="Step time of the simulator: prefill speed."
+        "--prefill-tokens-per-s", type=float, metavar="N", help="simulator, --arrivals log: prefill speed."
     ),
     click.option(
-        "--decode-step-ms", type=float, metavar="MS", help="Step time of the simulator: one decode step."
+        "--decode-step-ms", type=float, metavar="MS", help="simulator, --arrivals log: one decode step."
     ),
     click.option(
         "--limit-sessions",
@@ -82,6 +84,9 @@ ENGINE = (
     ),
     click.option("--per-request", type=FILE, metavar="FILE", help="Write a JSON line per request to FILE."),
     click.option(
-        "--resume", is_flag=True, default=None, help="Continue the unfinished replay of --per-request FILE."
+        "--resume",
+        is_flag=True,
+        default=None,
+        help="vllm, server: continue what --per-request FILE began.",
     ),
 )

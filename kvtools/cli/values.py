@@ -20,14 +20,12 @@ def at_least_one(text: str) -> int:
     raise click.BadParameter(f"{text!r} is not a whole number of 1 or more (and below 2**31).")
 
 
-def block_counts(text: str | None) -> tuple[int, ...] | None:
-    """Return numbers that commas separate, ``None`` where nothing was given.
+def block_counts(text: str) -> tuple[int, ...]:
+    """Return numbers that commas separate.
 
     Raises:
         click.BadParameter: one of them is no number.
     """
-    if text is None:
-        return None
     try:
         return tuple(int(part.replace("_", "")) for part in text.split(","))
     except ValueError:

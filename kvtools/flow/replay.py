@@ -62,16 +62,36 @@ class ReplayOptions(IntakeOptions):
     def __post_init__(self) -> None:
         unknown = [name for name in self.engines if name not in ENGINES]
         if unknown or not 1 <= len(self.engines) <= 2 or len(set(self.engines)) < len(self.engines):
-            raise UsageError(f"--engine {','.join(self.engines)}: one or two of {', '.join(ENGINES)}.")
+            raise UsageError(
+                f"--engine {','.join(self.engines)}: one or two different ones of {', '.join(ENGINES)}."
+            )
         if "server" in self.engines and self.server is None:
             raise UsageError("--engine server needs --url.")
+        self._check_engines()
         if self.resume and self.per_request is None:
             raise UsageError("--resume continues the replay of --per-request FILE: name the file.")
+        if self.per_request is not None and str(self.per_request) == "-":
+            raise UsageError("--per-request -: name a file; standard output carries the report.")
         if self.limit_sessions is not None and self.limit_sessions < 1:
             raise UsageError(f"--limit-sessions {self.limit_sessions}: at least 1.")
         if {"vllm", "server"} & set(self.engines) and self.scheduler.async_scheduling:
             raise UsageError("--async-scheduling is the simulator's: an engine decides for itself.")
         CacheSpec(1 if self.block_size is None else self.block_size, self.capacity_blocks)
+
+    def _check_engines(self) -> None:
+        """Refuse what the chosen engines would leave unheard."""
+        engines = set(self.engines)
+        if self.server is not None and "server" not in engines:
+            raise UsageError("--url is for --engine server: name it, or leave the URL out.")
+        if self.model is not None and "vllm" not in engines:
+            raise UsageError("--model is for --engine vllm or server: name one, or leave the model out.")
+        if engines == {"simulator"} and self.resume:
+            raise UsageError("--resume is for --engine vllm or server: the simulator never breaks off.")
+        stated = self.prefill_tokens_per_s, self.decode_step_ms
+        if stated != (None, None) and ("simulator" not in engines or self.scheduler.arrivals != "log"):
+            raise UsageError(
+                "--prefill-tokens-per-s and --decode-step-ms are for --engine simulator --arrivals log."
+            )
 
 
 def replay(
@@ -102,6 +122,7 @@ def _replay(intake: Intake, options: ReplayOptions) -> ReplayReport:
     block_size, rules = intake.settled(builder.counts, len(log))
     order = replay_order(log.arrival_us)
     log = log if order is None else log.take(order)
+    log_requests = len(log)
     log = log if options.limit_sessions is None else log.first_sessions(options.limit_sessions)
     capacity = options.memory.capacity_blocks(block_size) if options.memory else options.capacity_blocks
     spec = CacheSpec(
@@ -114,11 +135,26 @@ def _replay(intake: Intake, options: ReplayOptions) -> ReplayReport:
     )
     speed = _speed(log, spec, options)
     results = [_run(engine, log, spec, options, intake, speed) for engine in engines]
+    if all(result.refused.all() for result in results):
+        raise InputError(
+            f"none of the {len(log):,} requests can run: all are larger than the cache or --max-model-len; give more."
+        )
     if options.per_request is not None:
         with replacing(options.per_request) as file:
             file.writelines(request_lines(log, results[-1]))
         journal_path(options.per_request).unlink(missing_ok=True)
-    return _report(intake, builder, log, results, options, speed)
+    context = _Context(options, speed, "log" if order is None else "arrival", log_requests)
+    return _report(intake, builder, log, results, context)
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What the report says of the run besides its results; ``log_requests`` is the log before sessions were chosen."""
+
+    options: ReplayOptions
+    speed: Speed | None
+    order: str
+    log_requests: int
 
 
 def _engine(name: str, options: ReplayOptions) -> Engine:
@@ -160,6 +196,8 @@ def _run(
         return engine.replay(log, Run(spec, options.scheduler, journal, watcher.advance))
     finally:
         journal.close()
+        if options.per_request is not None and not journal.finished:
+            journal_path(options.per_request).unlink(missing_ok=True)
 
 
 def _journal(
@@ -187,10 +225,10 @@ def _report(
     builder: LogBuilder,
     log: ReplayLog,
     results: list[ReplayResult],
-    options: ReplayOptions,
-    speed: Speed | None,
+    context: _Context,
 ) -> ReplayReport:
-    scheduler, spec = options.scheduler, results[0].spec
+    speed, scheduler, spec = context.speed, context.options.scheduler, results[0].spec
+    has_text = intake.keying.kind == "prompts"
     compared = None
     if len(results) > 1:
         observed = Observed(results[1].hit_tokens, results[1].queried_tokens, results[1].spec.block_size)
@@ -201,14 +239,15 @@ def _report(
         kvtools_version=__version__,
         inputs=intake.inputs(),
         settings=Settings(
-            tokenizer=intake.tokenizer.name,
-            tokenizer_check=intake.tokenizer_check(),
+            tokenizer=intake.tokenizer.name if has_text else "none (block ids given)",
+            tokenizer_check=intake.tokenizer_check() if has_text else "not needed",
             chat_template=intake.template.name,
-            order="log" if replay_order(log.arrival_us) is None else "arrival",
+            order=context.order,
             measure_from=0.0,
         ),
         coverage=coverage(builder.counts, intake.log.skipped),
         requests=len(log),
+        log_requests=context.log_requests,
         scheduler=Scheduler(
             arrivals=scheduler.arrivals,
             outputs=spec.outputs,

@@ -39,6 +39,10 @@ def cache_memory(
         UsageError: only one of memory and model was given, or blocks besides them.
     """
     if kv_memory is None and model_config is None:
+        if kv_dtype is not None:
+            raise UsageError(
+                "--kv-dtype says how large a block is: it goes with --kv-memory and --model-config."
+            )
         return None
     if kv_memory is None or model_config is None:
         raise UsageError("--kv-memory and --model-config go together: a block's size depends on the model.")

@@ -104,6 +104,8 @@ class Keying:
             for place, have, of, ok in zip(text_column(table, "source"), counts, tokens, fits, strict=True)
             if have and not ok
         ]
+        if 2 * len(rejects) > int((counts > 0).sum()):
+            raise _other_block_size(table, counts, tokens, size)
         self._refuse(rejects)
         rows = np.flatnonzero((counts > 0) & fits)
         if self.rules == "vllm":
@@ -167,6 +169,21 @@ class Keying:
         if self.strict and rejects:
             source, _, detail = rejects[0]
             raise RejectedInput(f"{source}: {detail}; leave out --strict to count it and read on.")
+
+
+def _other_block_size(
+    table: pd.DataFrame, counts: NDArray[np.int64], tokens: NDArray[np.int64], size: int
+) -> InputError:
+    """Say which block size the ids were cut with, where most of them do not fit the one that was taken."""
+    some, several = counts > 0, counts > 1
+    least = int((-(-tokens[some] // counts[some])).max())
+    most = int(((tokens[several] - 1) // (counts[several] - 1)).min()) if several.any() else least
+    fitting = 1 << (least - 1).bit_length()
+    advice = f"give --block-size {fitting}" if least <= fitting <= most else "check --block-size"
+    place = text_column(table, "source")[int(some.argmax())]
+    return InputError(
+        f"{place}: most block ids do not fit blocks of {size} tokens; ids cannot be cut anew: {advice}."
+    )
 
 
 def _without_partial(ids: Ragged, full_blocks: NDArray[np.int64]) -> Ragged:

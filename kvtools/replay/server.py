@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlsplit
 
 import httpx
 import msgspec
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from kvtools.replay.log import ReplayLog
 
 
+_FASTEST = 1e9
+
+
 @dataclass(frozen=True, slots=True)
 class ServerEngine:
     """A server at ``url``. ``model``: its name there (``None``: the first it lists).
@@ -48,6 +52,13 @@ class ServerEngine:
     timeout_s: float = 600.0
     name: ClassVar[str] = "server"
     needs: ClassVar[Needs] = Needs(bodies=True)
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise UsageError(f"--url {self.url}: not a server's address; write http://HOST:PORT.")
+        if not (0 < self.speed < _FASTEST and self.in_flight >= 1):
+            raise UsageError("--speed is above 0, --in-flight at least 1.")
 
     def replay(self, log: ReplayLog, run: Run) -> ReplayResult:
         """Send the log; see ``Engine.replay``."""

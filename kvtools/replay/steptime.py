@@ -25,6 +25,8 @@ DEFAULT_DECODE_STEP_MS = 15.0
 """A mid-size model on one data-centre GPU, to begin with; any figure that hangs on them should set its own."""
 
 _FEWEST_TIMED = 20
+_FASTEST = 1e9
+_SLOWEST_MS = 3.6e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,11 @@ class Speed:
     error_share: float | None = None
 
     def __post_init__(self) -> None:
-        if self.prefill_tokens_per_s <= 0 or self.decode_step_ms <= 0:
-            raise UsageError("--prefill-tokens-per-s and --decode-step-ms are above 0.")
+        if not (0 < self.prefill_tokens_per_s <= _FASTEST and 0 < self.decode_step_ms <= _SLOWEST_MS):
+            raise UsageError(
+                f"--prefill-tokens-per-s is above 0 (and at most {_FASTEST:,.0f}), "
+                f"--decode-step-ms above 0 (and at most {_SLOWEST_MS:,.0f})."
+            )
 
     def describe(self) -> str:
         """Say it in one line."""
@@ -70,10 +75,17 @@ def speed_of(
         return Speed(prefill, decode_ms, "as stated")
     fitted = _fit(log, computed_tokens)
     if fitted is None:
-        return Speed(prefill or DEFAULT_PREFILL_TOKENS_PER_S, decode_ms or DEFAULT_DECODE_STEP_MS, "assumed")
+        return Speed(
+            DEFAULT_PREFILL_TOKENS_PER_S if prefill is None else prefill,
+            DEFAULT_DECODE_STEP_MS if decode_ms is None else decode_ms,
+            "assumed",
+        )
     origin = "fitted from the log" if prefill is decode_ms is None else "stated and fitted"
     return Speed(
-        prefill or fitted.prefill_tokens_per_s, decode_ms or fitted.decode_step_ms, origin, fitted.error_share
+        fitted.prefill_tokens_per_s if prefill is None else prefill,
+        fitted.decode_step_ms if decode_ms is None else decode_ms,
+        origin,
+        fitted.error_share,
     )
 
 

@@ -42,6 +42,8 @@ NEEDS = (0.5, 0.8, 0.9, 0.95, 0.99)
 """Shares of the ceiling's hits for which the smallest cache is named."""
 
 _SMALLEST_CURVE_BLOCKS = 16
+_FEW = 2
+"""Of two requests, every shingle is carried by half: a share of variable text says nothing there."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +66,8 @@ def build_report(found: Findings, curve_blocks: Sequence[int] | None = None) -> 
     study, profile, requests = found.study, found.profile, found.requests
     variable = profile.sample.variable_tokens()
     everything = np.ones(len(requests.prompt_tokens), dtype=np.bool_)
-    queried = study.result.total_queried_tokens
+    # Ceiling and curve are about every request, also those that a smaller cache refuses.
+    queried = int(study.queried.sum())
     return Report(
         schema_version=SCHEMA_VERSION,
         kvtools_version=__version__,
@@ -74,7 +77,7 @@ def build_report(found: Findings, curve_blocks: Sequence[int] | None = None) -> 
         requests=len(requests.prompt_tokens),
         period=_period(requests.arrival_us, profile.utc_offset_min or 0),
         prompt_tokens=_lengths(requests.prompt_tokens),
-        variable_share=share(sum(v for v, _ in variable.values()), sum(t for _, t in variable.values())),
+        variable_share=_variable_share(variable, len(requests.prompt_tokens)),
         variable_share_requests=profile.sample.requests,
         similarity=_similarity(found, everything, None),
         routes=_routes(found, variable),
@@ -92,6 +95,12 @@ def build_report(found: Findings, curve_blocks: Sequence[int] | None = None) -> 
         observed=found.observed,
         demand=found.demand,
     )
+
+
+def _variable_share(variable: dict[int, tuple[int, int]], requests: int) -> float | None:
+    if requests <= _FEW:
+        return None
+    return share(sum(part for part, _ in variable.values()), sum(whole for _, whole in variable.values()))
 
 
 def curve_sizes(unique_blocks: int) -> list[int]:
@@ -151,7 +160,7 @@ def _routes(found: Findings, variable: dict[int, tuple[int, int]]) -> list[Route
                 route=name,
                 requests=int(rows.sum()),
                 prompt_tokens=_lengths(requests.prompt_tokens[rows]),
-                variable_share=share(*variable[digest]) if digest in variable else None,
+                variable_share=share(*variable[digest]) if digest in variable and rows.sum() > _FEW else None,
                 similarity=_similarity(found, rows, digest),
                 cache=RouteHits(queried_tokens=queried, hit_tokens=hit, hit_rate=share(hit, queried)),
                 ceiling=Hits(hit_tokens=study.ceiling_tokens(rows), hit_rate=study.ceiling_rate(rows)),

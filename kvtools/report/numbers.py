@@ -25,6 +25,11 @@ def short(count: int) -> str:
     return f"{count / 1e6:.2f} M" if count < 1_000_000_000 else f"{count / 1e9:.2f} G"
 
 
+def counted(count: int, thing: str) -> str:
+    """Return ``1 block``, ``2,000 blocks``."""
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
 def blocks(count: int) -> str:
     """Return a number of blocks as ``64``, ``2k``, ``16k`` or ``1M``: powers of two come out round."""
     for unit, name in ((1 << 20, "M"), (1 << 10, "k")):

@@ -66,6 +66,7 @@ class ReplayReport(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings
     coverage: Coverage
     requests: int
+    log_requests: int
     scheduler: Scheduler
     replays: list[Replay]
     compare: Compare | None
@@ -107,6 +108,7 @@ def request_lines(log: ReplayLog, result: ReplayResult) -> Iterator[str]:
             "id": name,
             "queried_tokens": int(result.queried_tokens[index]),
             "hit_tokens": int(result.hit_tokens[index]) if result.counted_hit_tokens is None else None,
+            "refused": bool(result.refused[index]),
             "preemptions": None if preemptions is None else int(preemptions[index]),
         }
         yield msgspec.json.encode(line).decode() + "\n"

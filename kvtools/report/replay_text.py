@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvtools.report.compare import differences, headline
-from kvtools.report.numbers import percent, short
+from kvtools.report.numbers import counted, percent, short
 
 if TYPE_CHECKING:
     from kvtools.report.replay import Replay, ReplayReport
@@ -31,7 +31,7 @@ def _headline(report: ReplayReport) -> str:
 
 def _basis(report: ReplayReport) -> list[str]:
     scheduler, coverage, first = report.scheduler, report.coverage, report.replays[0]
-    size = "unlimited cache" if first.capacity_blocks is None else f"{first.capacity_blocks:,} blocks"
+    size = "unlimited cache" if first.capacity_blocks is None else counted(first.capacity_blocks, "block")
     how = {
         "sequential": "one request at a time",
         "closed": "all queued at the start",
@@ -44,8 +44,9 @@ def _basis(report: ReplayReport) -> list[str]:
         (coverage.duplicates, "duplicates"),
     )
     lines = [
-        f"{report.requests:,} requests · {short(first.queried_tokens)} prompt tokens · {report.settings.tokenizer}",
-        f"{cache} · {how[scheduler.arrivals]} · outputs: {scheduler.outputs}",
+        f"{counted(report.requests, 'request')} · {short(first.queried_tokens)} prompt tokens",
+        f"{report.settings.tokenizer} · {cache}",
+        f"{how[scheduler.arrivals]} · outputs: {scheduler.outputs}",
         f"read {coverage.read:,} records: " + ", ".join(f"{count:,} {what}" for count, what in gone),
     ]
     if scheduler.free_partial_blocks == "last":
@@ -54,6 +55,15 @@ def _basis(report: ReplayReport) -> list[str]:
         lines.append("a block can be hit once its request has finished: another engine than vLLM")
     if scheduler.step_time:
         lines.append(f"step time {scheduler.step_time}")
+    if report.requests < report.log_requests:
+        lines.append(
+            f"whole sessions: {report.requests:,} of the log's {counted(report.log_requests, 'request')}"
+        )
+    if coverage.rejected:
+        reasons = ", ".join(f"{reason} {count:,}" for reason, count in coverage.rejected_by_reason.items())
+        lines.append(f"rejected: {reasons} (--rejects FILE lists them)")
+    if coverage.skipped_files:
+        lines.append(f"{counted(len(coverage.skipped_files), 'file')} skipped: no known format")
     return lines
 
 

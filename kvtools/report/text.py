@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shlex
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
@@ -11,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kvtools.report.compare import differences, headline
-from kvtools.report.numbers import bars, blocks, percent, period, ratio, short
+from kvtools.report.numbers import bars, blocks, counted, percent, period, ratio, short
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -20,15 +19,23 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 ROUTES_SHOWN = 10
+FEW_SIZES = 4
 _LABEL_CHARS = 15
 
 
-def render_text(report: Report, *, color: bool = False, width: int = WIDTH) -> str:
-    """Return the report as text for a terminal ``width`` columns wide."""
+def render_text(report: Report, *, again: str | None = None, color: bool = False, width: int = WIDTH) -> str:
+    """Return the report as text for a terminal ``width`` columns wide.
+
+    ``again``: the command that made the report, to build the next step from; ``None`` leaves the step out.
+    """
     page = io.StringIO()
     console = Console(file=page, width=width, force_terminal=color, no_color=not color, highlight=False)
     console.print(_page(report), soft_wrap=False)
-    return "\n".join(line.rstrip() for line in page.getvalue().splitlines()) + "\n"
+    lines = [line.rstrip() for line in page.getvalue().splitlines()]
+    if again is not None:
+        # A command is not wrapped: it has to survive copy and paste.
+        lines += ["", f"Next: {again} {_next_option(report)}"]
+    return "\n".join(lines) + "\n"
 
 
 def _page(report: Report) -> RenderableType:
@@ -43,23 +50,36 @@ def _page(report: Report) -> RenderableType:
         parts += [Text(), _routes(report)]
     if report.observed is not None:
         parts += [Text(), Text(headline(report.observed)), *map(Text, differences(report.observed))]
-    return Group(*parts, Text(), Text(_next_step(report), no_wrap=True, overflow="ignore"))
+    return Group(*parts)
 
 
 def _headline(report: Report) -> str:
     cache, ceiling = report.cache, report.ceiling
     if not ceiling.hit_tokens:
         return (
-            f"0.0 % hit rate: no two prompts share their first block of {cache.block_size} tokens; "
+            f"0.0 % hit rate: no two prompts share their first block of {cache.block_size:,} tokens; "
             "no cache, however large, could hit."
         )
+    size = counted(cache.capacity_blocks or 0, "block")
+    if cache.refused_requests:
+        return _headline_with_refused(report, size)
     now = f"{percent(cache.hit_rate)} of prompt tokens hit"
     if cache.capacity_blocks is None:
         return f"{now} the prefix cache (unlimited, cold start)."
-    size = f"{cache.capacity_blocks:,} blocks"
     if not cache.hit_tokens:
-        return f"0.0 % hit rate with {size}: too small for this traffic; {percent(ceiling.hit_rate)} without a limit."
-    return f"{now} in {size}; {percent(ceiling.hit_rate)} in an unlimited cache (cold start)."
+        return f"0.0 % hit rate in {size}: too small for this traffic; {percent(ceiling.hit_rate)} without a limit."
+    return f"{now} in {size}; {percent(ceiling.hit_rate)} in an unlimited cache."
+
+
+def _headline_with_refused(report: Report, size: str) -> str:
+    """Say first that the figure is about some of the requests: the larger ones never run in this cache."""
+    cache = report.cache
+    if not cache.queried_tokens:
+        return f"No request fits into {size}: nothing would run. {percent(report.ceiling.hit_rate)} without a limit."
+    return (
+        f"{cache.refused_requests:,} of {report.requests:,} requests do not fit into {size} and are refused; "
+        f"{percent(cache.hit_rate)} of the others' prompt tokens hit."
+    )
 
 
 def _when(covered: Period) -> str:
@@ -69,18 +89,17 @@ def _when(covered: Period) -> str:
 def _basis(report: Report) -> list[str]:
     cache, settings = report.cache, report.settings
     when = f" · {_when(report.period)}" if report.period else ""
-    size = "unlimited cache" if cache.capacity_blocks is None else f"{cache.capacity_blocks:,} blocks"
+    size = "unlimited cache" if cache.capacity_blocks is None else counted(cache.capacity_blocks, "block")
     template = "" if settings.tokenizer_check == "not needed" else f", {settings.chat_template} template"
     lines = [
-        f"{report.requests:,} requests · {short(report.prompt_tokens.total)} prompt tokens{when}",
+        f"{counted(report.requests, 'request')} · {short(report.prompt_tokens.total)} prompt tokens{when}",
         f"{settings.tokenizer}{template}",
-        f"{cache.model}, block {cache.block_size}, {cache.rules} rules · {size} · one request at a time",
+        f"{cache.model}, block {cache.block_size:,}, {cache.rules} rules · {size}",
+        f"{cache.start_state} start · one request at a time",
     ]
     if settings.measure_from:
         begun = percent(settings.measure_from)
         lines.append(f"counted after the first {begun} of the log, which only fills the cache")
-    if cache.refused_requests:
-        lines.append(f"{cache.refused_requests:,} requests are larger than the cache: an engine refuses them")
     return lines + _coverage(report)
 
 
@@ -92,11 +111,13 @@ def _coverage(report: Report) -> list[str]:
         (coverage.duplicates, "duplicates"),
     )
     lines = [f"read {coverage.read:,} records: " + ", ".join(f"{count:,} {what}" for count, what in gone)]
+    if 2 * coverage.rejected > coverage.read:
+        lines.insert(0, f"ONLY {percent(report.requests / coverage.read)} OF THE RECORDS COULD BE USED")
     if coverage.rejected:
         reasons = ", ".join(f"{reason} {count:,}" for reason, count in coverage.rejected_by_reason.items())
         lines.append(f"rejected: {reasons} (--rejects FILE lists them)")
     if coverage.skipped_files:
-        lines.append(f"{len(coverage.skipped_files):,} files skipped: no known format")
+        lines.append(f"{counted(len(coverage.skipped_files), 'file')} skipped: no known format")
     return lines
 
 
@@ -109,12 +130,14 @@ def _figures(report: Report) -> list[tuple[str, str]]:
         lengths += f" (of {sampled:,} requests)"
     consecutive = f"{ratio(similar.prefix_jaccard_consecutive)} of prefix"
     if similar.jaccard_consecutive is not None:
-        consecutive = f"{ratio(similar.jaccard_consecutive)} of text (> 0.6 is healthy), {consecutive}"
+        # Requests of several routes take turns: what is healthy can be said of one route only.
+        healthy = "" if len(report.routes) > 1 else " (> 0.6 is healthy)"
+        consecutive = f"{ratio(similar.jaccard_consecutive)} of text{healthy}, {consecutive}"
     nearest = f"p50 {ratio(similar.nearest_prefix_p50)}, p90 {ratio(similar.nearest_prefix_p90)}"
     return [
         ("Prompts", lengths),
         ("Consecutive", f"Jaccard {consecutive}"),
-        ("Nearest prefix", f"of the 1,000 requests before: {nearest}"),
+        ("Nearest", f"best prefix Jaccard in the 1,000 before: {nearest}"),
         *_cache_needed(report),
     ]
 
@@ -123,18 +146,28 @@ def _cache_needed(report: Report) -> list[tuple[str, str]]:
     if not report.ceiling.hit_tokens or not report.curve:
         return []
     need = {round(100 * n.share_of_ceiling): n.capacity_blocks for n in report.cache_needed}
-    first, last = report.curve[0].capacity_blocks, report.curve[-1].capacity_blocks
+    needed = f"90 % of the ceiling's hits fit in {counted(need[90], 'block')}, 99 % in {need[99]:,}"
+    return [("Cache needed", needed), *_curve(report)]
+
+
+def _curve(report: Report) -> list[tuple[str, str]]:
+    """Return a few sizes with their rates, many as bars with the cache's own size marked."""
+    points, size = report.curve, report.cache.capacity_blocks
+    if len(points) <= FEW_SIZES:
+        rates = " · ".join(f"{percent(point.hit_rate)} at {point.capacity_blocks:,}" for point in points)
+        return [("", f"LRU: {rates} blocks")]
+    shape = bars([point.hit_rate or 0 for point in points])
     rows = [
-        ("Cache needed", f"90 % of the ceiling's hits fit in {need[90]:,} blocks, 99 % in {need[99]:,}"),
         (
             "",
-            f"{bars([p.hit_rate or 0 for p in report.curve])}  LRU, {blocks(first)} … {blocks(last)} blocks",
-        ),
+            f"{shape}  LRU, {blocks(points[0].capacity_blocks)} … {blocks(points[-1].capacity_blocks)} blocks",
+        )
     ]
-    size = report.cache.capacity_blocks
     if size is not None:
-        before = sum(point.capacity_blocks <= size for point in report.curve)
-        rows.append(("", f"{'^':>{max(before, 1)}} {size:,} blocks: the pool's own figure is the headline"))
+        before = sum(point.capacity_blocks <= size for point in points)
+        rows.append(
+            ("", f"{'^':>{max(before, 1)}} {counted(size, 'block')}: the pool's own figure is the headline")
+        )
     return rows
 
 
@@ -174,14 +207,16 @@ def _routes(report: Report) -> RenderableType:
             percent(route.variable_share),
             ratio(route.similarity.jaccard_consecutive),
         )
-    if len(report.routes) <= ROUTES_SHOWN:
-        return table
-    return Group(table, Text(f"  and {len(report.routes) - ROUTES_SHOWN:,} more (--format json lists all)"))
+    more = len(report.routes) - ROUTES_SHOWN
+    without = report.requests - sum(route.requests for route in report.routes)
+    notes = [f"  and {more:,} more (--format json lists all)"] if more > 0 else []
+    notes += [f"  and {counted(without, 'request')} without a route"] if without else []
+    return Group(table, *map(Text, notes))
 
 
-def _next_step(report: Report) -> str:
-    paths = " ".join(shlex.quote(entry.path) for entry in report.inputs[:3])
+def _next_option(report: Report) -> str:
+    """Return what to add to the command: the cache's size where none was given, else the form with all figures."""
     if report.cache.capacity_blocks is None and report.ceiling.hit_tokens:
-        blocks_90 = next(n.capacity_blocks for n in report.cache_needed if n.share_of_ceiling == 0.9)
-        return f"Next: kvtools analyze logs {paths} --capacity-blocks {blocks_90}"
-    return f"Next: kvtools analyze logs {paths} --format json"
+        enough = next(n.capacity_blocks for n in report.cache_needed if n.share_of_ceiling == 0.9)
+        return f"--capacity-blocks {enough}"
+    return "--format json"

@@ -72,12 +72,14 @@ def _nearest(
     latest = np.full(distinct, -1, dtype=np.int64)
     earlier = np.full(requests, -1, dtype=np.int64)
     best = np.full(requests, np.nan)
+    latest_with_blocks = -window - 1
     for request in range(requests):
         mine = offsets[request + 1] - offsets[request]
+        if request and (mine or latest_with_blocks >= request - window):
+            best[request] = 0.0
         if mine == 0:
             continue
-        if request:
-            best[request] = 0.0
+        latest_with_blocks = request
         head = ids[offsets[request]]
         other = latest[head]
         earlier[request] = other
@@ -96,7 +98,7 @@ def nearest_prefix(
 ) -> NDArray[np.float64]:
     """Return each request's largest prefix Jaccard (0..1) with any of the ``window`` requests before it.
 
-    NaN for the first request and for prompts without a block.
+    NaN for the first request, and for a prompt without a block among others without one.
     """
     distinct = int(ids.max()) + 1 if len(ids) else 0
     found: NDArray[np.float64] = _nearest(ids, offsets, distinct, window)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -182,3 +183,42 @@ def test_replay_options_that_contradict_each_other_end_with_2(kvtools: Run, log:
     ):
         ended = kvtools("replay", log, *BYTES, *wrong)
         assert ended.code == 2, (wrong, ended.err)
+
+
+def test_options_that_the_chosen_engine_would_not_hear_end_with_2(kvtools: Run, log: Path) -> None:
+    for wrong in (
+        ["--url", "http://127.0.0.1:9"],
+        ["--in-flight", "4"],
+        ["--model", "folder"],
+        ["--decode-step-ms", "3"],
+        ["--per-request", "lines", "--resume"],
+        ["--per-request", "-"],
+        ["--engine", "server", "--url", "127.0.0.1:9"],
+        ["--engine", "server", "--url", "http://"],
+        ["--engine", "server", "--url", "http://127.0.0.1:9", "--speed", "0"],
+        ["--kv-dtype", "fp8"],
+    ):
+        ended = kvtools("replay", log, *BYTES, *wrong)
+        assert ended.code == 2, (wrong, ended.err)
+        assert_one_sentence(ended.err)
+
+
+def test_a_replay_in_which_nothing_runs_ends_with_3(kvtools: Run, log: Path) -> None:
+    ended = kvtools("replay", log, *BYTES, "--max-model-len", "1", "--per-request", "lines")
+    assert ended.code == 3
+    assert "none of the 3 requests can run" in ended.err
+    assert list(Path().iterdir()) == []
+
+
+def test_a_trace_that_is_cut_otherwise_ends_with_3_and_the_right_size(kvtools: Run, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.jsonl"
+    # 1,100 tokens in 3 ids and 600 in 2: blocks of 367 to 549 tokens, and the power of two among them is 512.
+    rows = [
+        {"timestamp": 0, "input_length": 1100, "hash_ids": [0, 1, 2]},
+        {"timestamp": 1, "input_length": 600, "hash_ids": [0, 3]},
+    ]
+    trace.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ended = kvtools("analyze", trace, "--block-size", "16")
+    assert ended.code == 3
+    assert "give --block-size 512" in ended.err
+    assert kvtools("analyze", trace).code == 0

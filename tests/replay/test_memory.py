@@ -49,6 +49,8 @@ def test_an_explicit_head_size_and_a_nested_config(tmp_path: Path) -> None:
         ({"sliding_window": 4096}, "a sliding window"),
         ({"layer_types": ["full_attention", "linear_attention"]}, "layers of kind linear_attention"),
         ({"mamba_d_state": 16}, "Mamba layers"),
+        ({"attn_type_list": [0, 0, 1]}, "layers of several kinds"),
+        ({"model_type": "minimax"}, "the type 'minimax'"),
         ({"vision_config": {"depth": 1}}, "image tokens"),
         ({"index_topk": 2048}, "sparse attention with an index"),
     ],
@@ -89,8 +91,13 @@ def test_no_sizes(text: str) -> None:
 def test_bad_configs_are_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         kv_size(tmp_path / "nowhere")
-    with pytest.raises(InputError, match="num_hidden_layers is missing"):
+    with pytest.raises(InputError, match="num_hidden_layers is missing or not above 0"):
         kv_size(_config(tmp_path, {}))
+    for layers in (0, -2, "32", True):
+        with pytest.raises(InputError, match="num_hidden_layers is missing or not above 0"):
+            kv_size(_config(tmp_path, LLAMA_8B | {"num_hidden_layers": layers}))
+    with pytest.raises(UsageError, match="more than any engine takes"):
+        kv_size(_config(tmp_path, LLAMA_8B)).blocks(memory_bytes("99999999TiB"), 16)
     (tmp_path / "config.json").write_text("[]")
     with pytest.raises(InputError, match=r"not a model's config\.json"):
         kv_size(tmp_path)

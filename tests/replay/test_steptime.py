@@ -41,5 +41,8 @@ def test_stated_wins_and_without_times_it_is_assumed() -> None:
     assumed = speed_of(log, np.full(30, 100), 5_000.0, None)
     assert (assumed.prefill_tokens_per_s, assumed.decode_step_ms) == (5_000.0, DEFAULT_DECODE_STEP_MS)
     assert assumed.origin == "assumed"
-    with pytest.raises(UsageError, match="are above 0"):
-        Speed(0.0, 1.0, "as stated")
+    for prefill, decode in ((0.0, 1.0), (1.0, -1.0), (float("nan"), 1.0), (1.0, float("inf"))):
+        with pytest.raises(UsageError, match="is above 0"):
+            speed_of(log, np.full(30, 100), prefill, decode)
+    with pytest.raises(UsageError, match="is above 0"):
+        speed_of(log, np.full(30, 100), 0.0, None)

@@ -67,8 +67,18 @@ def test_a_cache_too_small_says_so(log: Path) -> None:
     # A, B and C need 3 blocks, so an engine of 1 block refuses them; D does one lookup of 3 tokens.
     assert report.cache.refused_requests == 3
     assert (report.cache.hit_tokens, report.cache.queried_tokens) == (0, 3)
-    page = render_text(report)
-    assert "3 requests are larger than the cache: an engine refuses them" in page
+    assert render_text(report).startswith(
+        "3 of 4 requests do not fit into 1 block and are refused; 0.0 % of the others'\nprompt tokens hit."
+    )
+    # Ceiling and curve are about all requests, refused or not: their rates do not depend on the size asked for.
+    assert report.ceiling.hit_rate == 16 / 33
+    assert [point.hit_rate for point in report.curve] == [point.hit_rate for point in _analyze(log).curve]
+
+
+def test_a_cache_into_which_nothing_fits_says_so(log: Path) -> None:
+    report = analyze(log, AnalyzeOptions(tokenizer="bytes", block_size=1, capacity_blocks=2))
+    assert report.cache.hit_rate is None
+    assert render_text(report).startswith("No request fits into 2 blocks: nothing would run.")
 
 
 def test_demand_over_capacity_is_named(tmp_path: Path) -> None:
@@ -97,10 +107,12 @@ def test_a_report_survives_json(log: Path) -> None:
 
 
 def test_the_page_answers_first_and_fits_its_width(log: Path) -> None:
-    page = render_text(_analyze(log)).split("\n")
+    again = "kvtools analyze logs " + "a-long-path/" * 9
+    page = render_text(_analyze(log), again=again).split("\n")
     assert page[0] == "48.5 % of prompt tokens hit the prefix cache (unlimited, cold start)."
     assert all(len(line) <= 80 for line in page[:-2])
-    assert page[-2].startswith("Next: kvtools analyze logs ")
+    # 2 blocks of "abcdefgh" hold 90 % of the hits; the command stands whole, however long.
+    assert page[-2] == f"Next: {again} --capacity-blocks 2"
     assert not any("abcdefgh" in line for line in page)  # no prompt text
 
 
