@@ -21,6 +21,8 @@ RIVER = (
     "cache",
     "similarity",
     "profile",
+    "sessions",
+    "writers",
     "replay",
     "report",
     "flow",

@@ -20,6 +20,9 @@ from kvtools.errors import EXIT_BUG, EXIT_DONE, EXIT_INTERRUPTED, InputError, Kv
 _COMMANDS = {
     "analyze": ("kvtools.cli.analyze", "Say how well a log's prompts reuse the prefix cache."),
     "replay": ("kvtools.cli.replay", "Replay a log through the simulator, vLLM or a server."),
+    "convert": ("kvtools.cli.convert", "Write a log in another format, with or without its text."),
+    "formats": ("kvtools.cli.formats", "List the log formats, each with an example line."),
+    "doctor": ("kvtools.cli.doctor", "Say what this installation can do."),
     "sample": ("kvtools.cli.sample", "Write a bundled synthetic log to try kvtools on."),
 }
 

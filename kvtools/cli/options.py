@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kvtools.cli.values import at_least_one
+from kvtools.cli.values import at_least_one, column_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +26,13 @@ INTAKE = (
         help="Field that names the route (default: tenant, route, app, endpoint).",
     ),
     click.option("--chat-template", metavar="NAME|FILE|DIR", help="Chat template (default: deepseek)."),
+    click.option(
+        "--map",
+        "mapping",
+        type=column_mapping,
+        metavar="COLUMN=SOURCE,…",
+        help="CSV, parquet: where each column comes from, such as prompt=request_json.messages.",
+    ),
     click.option(
         "--tokenizer", metavar="FILE|DIR|bytes", help="tokenizer.json or model folder (default: deepseek)."
     ),

@@ -30,3 +30,18 @@ def block_counts(text: str) -> tuple[int, ...]:
         return tuple(int(part.replace("_", "")) for part in text.split(","))
     except ValueError:
         raise click.BadParameter(f"{text!r} is not a list of block counts such as 500,2000,8000.") from None
+
+
+def column_mapping(text: str) -> dict[str, str]:
+    """Return ``prompt=request_json.messages,arrival_us=ts`` as columns and their sources.
+
+    Raises:
+        click.BadParameter: an entry has no ``=``, or a column is named twice.
+    """
+    pairs = [entry.strip().partition("=") for entry in text.split(",")]
+    columns = {column.strip(): source.strip() for column, _, source in pairs}
+    if len(columns) < len(pairs) or not all(columns) or not all(columns.values()):
+        raise click.BadParameter(
+            f"{text!r} is not a list such as prompt=request_json.messages,arrival_us=ts."
+        )
+    return columns

@@ -1,6 +1,8 @@
 """The verbs: each joins the rooms for one question. This is the Python API; the command line calls nothing else."""
 
+from kvtools.flow.about import doctor, formats
 from kvtools.flow.analyze import AnalyzeOptions, analyze
+from kvtools.flow.convert import ConvertOptions, convert
 from kvtools.flow.intake import IntakeOptions, Watcher
 from kvtools.flow.replay import ReplayOptions, replay
 from kvtools.flow.samples import write_sample
@@ -11,6 +13,7 @@ from kvtools.replay.server import ServerEngine
 __all__ = [
     "AnalyzeOptions",
     "CacheMemory",
+    "ConvertOptions",
     "IntakeOptions",
     "ReplayOptions",
     "SchedulerSpec",
@@ -18,6 +21,9 @@ __all__ = [
     "Watcher",
     "analyze",
     "cache_memory",
+    "convert",
+    "doctor",
+    "formats",
     "replay",
     "write_sample",
 ]

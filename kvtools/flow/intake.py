@@ -22,7 +22,7 @@ from kvtools.tokens import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kvtools.chat import ChatTemplate
     from kvtools.model import Rules
@@ -37,7 +37,8 @@ PathLike = str | Path
 class IntakeOptions:
     """How to read a log; a field that is ``None`` is settled by the log.
 
-    ``rejects`` receives a JSON line per rejected record; ``strict`` stops at the first.
+    ``rejects`` receives a JSON line per rejected record; ``strict`` stops at the first. ``mapping`` names, for
+    CSV and parquet, the source of each column.
     """
 
     input_format: str | None = None
@@ -48,6 +49,7 @@ class IntakeOptions:
     rules: Rules | None = None
     rejects: Path | None = None
     strict: bool = False
+    mapping: Mapping[str, str] | None = None
 
 
 @dataclass(slots=True)
@@ -76,7 +78,7 @@ class Intake:
         """Yield each chunk with its keyed requests and the number of repeated calls that were dropped from it."""
         once = Deduplicator()
         self.watcher.begin(self.log.size_bytes())
-        reading = ReadOptions(self.options.route_key, self.options.strict)
+        reading = ReadOptions(self.options.route_key, self.options.strict, self.options.mapping)
         for chunk in read(self.log, reading, self.tallies, self.watcher.advance):
             fresh, dropped = once.first_time(chunk)
             keyed = self.keying.key(fresh.requests)

@@ -69,12 +69,16 @@ class RequestColumns:
 
 @dataclass(slots=True)
 class Counts:
-    """Where the records of a log went. ``records`` is all of them."""
+    """Where the records of a log went.
+
+    ``records`` is all of them; ``repaired`` counts lines that were read although something was wrong with them.
+    """
 
     records: int = 0
     without_prompt: int = 0
     duplicates: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
+    repaired: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def of(cls, chunk: Chunk, keyed: Keyed, duplicates: int = 0) -> Counts:
@@ -87,6 +91,7 @@ class Counts:
             without_prompt=len(chunk.requests) - len(keyed.rows) - len(keyed.rejects),
             duplicates=duplicates,
             rejected=Counter({reason or "": count for reason, count in reasons.items()}),
+            repaired=Counter(chunk.repaired),
         )
 
     def add(self, other: Counts) -> None:
@@ -95,6 +100,7 @@ class Counts:
         self.without_prompt += other.without_prompt
         self.duplicates += other.duplicates
         self.rejected += other.rejected
+        self.repaired += other.repaired
 
 
 @dataclass(slots=True)

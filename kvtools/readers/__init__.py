@@ -6,7 +6,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kvtools.errors import InputError, UsageError
-from kvtools.readers import chat_jsonl, hash_trace, openai_batch, token_log
+from kvtools.readers import (
+    azure,
+    bailian,
+    burstgpt,
+    chat_jsonl,
+    conversation,
+    csv_table,
+    exchange,
+    hash_trace,
+    langfuse,
+    litellm,
+    openai_batch,
+    otlp,
+    parquet,
+    prometheus,
+    ragpulse,
+    sglang_log,
+    token_log,
+    tracelab,
+    vllm_log,
+)
 from kvtools.readers.base import Chunk, Reader, ReadOptions
 from kvtools.readers.sources import Source, discard, expand, head_of, opened, shown
 
@@ -28,7 +48,28 @@ __all__ = [
 
 READERS: dict[str, Reader] = {
     reader.name: reader
-    for reader in (hash_trace.READER, openai_batch.READER, token_log.READER, chat_jsonl.READER)
+    for reader in (
+        # Binary and tables, then documents, then server logs, then JSON lines from the particular to the plain.
+        parquet.READER,
+        azure.READER,
+        burstgpt.READER,
+        csv_table.READER,
+        otlp.READER,
+        langfuse.READER,
+        sglang_log.READER,
+        vllm_log.READER,
+        prometheus.READER,
+        ragpulse.READER,
+        bailian.READER,
+        hash_trace.READER,
+        openai_batch.READER,
+        tracelab.READER,
+        token_log.READER,
+        exchange.READER,
+        litellm.READER,
+        conversation.READER,
+        chat_jsonl.READER,
+    )
 }
 """The formats by name, the most particular first: the first one whose ``sniff`` says yes reads the file."""
 
@@ -75,7 +116,7 @@ def find_inputs(paths: Sequence[str], input_format: str | None = None) -> InputL
         UsageError: ``input_format`` is not a format.
     """
     if input_format is not None and input_format not in READERS:
-        raise UsageError(f"--input-format {input_format}: not a format; take one of {', '.join(READERS)}.")
+        raise UsageError(f"--input-format {input_format}: not a format; kvtools formats lists them.")
     sources = expand(paths)
     try:
         return _recognised(paths, sources, input_format)
@@ -96,7 +137,7 @@ def _recognised(paths: Sequence[str], sources: Sequence[Source], input_format: s
     if not files:
         raise InputError(
             f"no requests in {' '.join(map(shown, paths))}: {len(sources):,} files looked at, none in a known format; "
-            f"name it with --input-format ({', '.join(READERS)})."
+            f"name it with --input-format (kvtools formats lists them)."
         )
     return InputLog(tuple(files), tuple(skipped))
 
@@ -115,7 +156,7 @@ def _sniff(source: Source) -> Reader | None:
     if not head.strip():
         raise InputError(f"{source.name}: the file is empty; name a file that holds requests.")
     raise InputError(
-        f"{source.name}:1: not in a known format; name it with --input-format ({', '.join(READERS)})."
+        f"{source.name}:1: not in a known format; name it with --input-format (kvtools formats lists them)."
     )
 
 

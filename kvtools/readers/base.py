@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -10,12 +10,12 @@ import msgspec
 
 from kvtools.errors import RejectedInput, UsageError
 from kvtools.readers.lines import lines
-from kvtools.readers.records import Rejected, decode, sniff_keys, text
+from kvtools.readers.records import Rejected, decode, mended, sniff_records, text
 from kvtools.readers.times import BadTime
-from kvtools.table import rejects_table, request_table
+from kvtools.table import SCHEMA, rejects_table, request_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import pandas as pd
 
@@ -26,6 +26,7 @@ CHUNK_BYTES = 8 << 20
 """Decompressed bytes that one chunk holds: 64 MiB would cost 200 MB more and be no faster."""
 
 Row = dict[str, Any]
+_COLUMNS = tuple(SCHEMA.names)
 
 _PROMPT_COLUMNS = ("messages", "prompt", "token_ids", "block_keys")
 _PROMPT_KEYS: dict[str, type | tuple[type, ...]] = {
@@ -46,20 +47,27 @@ class ReadOptions:
     """How to read.
 
     ``route_key`` names the field (dots go into objects) that holds the route; ``strict`` stops at the first
-    record that has to be rejected.
+    record that has to be rejected. ``mapping`` says, for CSV and parquet, which source column fills which
+    column of the request table.
     """
 
     route_key: str | None = None
     strict: bool = False
+    mapping: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunk:
-    """A stretch of one log: the requests, the rejected records, and how many records it held in all."""
+    """A stretch of one log: the requests, the rejected records, and how many records it held in all.
+
+    ``repaired`` counts what was read although it is not JSON lines to the letter: ``glued_line`` (a line of several
+    objects), ``control_char`` (an object with raw control characters in its strings).
+    """
 
     requests: pd.DataFrame
     rejects: pd.DataFrame
     records: int
+    repaired: Counter[str] = field(default_factory=Counter)
 
     def reject_rows(self) -> list[tuple[str, str, str]]:
         """The rejected records as ``(source, reason, detail)``."""
@@ -81,37 +89,45 @@ class Reader(Protocol):
 
 
 @dataclass(slots=True)
-class _Builder:
+class ChunkBuilder:
     """The columns of the chunk that is being read."""
 
     source: str
     options: ReadOptions
-    columns: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    columns: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in _COLUMNS})
     rows: int = 0
     rejects: list[tuple[str, str, str]] = field(default_factory=list)
     records: int = 0
     size_bytes: int = 0
+    repaired: Counter[str] = field(default_factory=Counter)
+    _appends: list[Callable[[Any], None]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._appends = [values.append for values in self.columns.values()]
 
     def add(self, row: Row, line: int) -> None:
+        """Append one request, read from ``line``."""
         row["source"] = f"{self.source}:{line}"
-        for name, values in self.columns.items():
-            if name not in row:
-                values.append(None)
-        for name, value in row.items():
-            values = self.columns[name]
-            if len(values) < self.rows:
-                values.extend([None] * (self.rows - len(values)))
-            values.append(value)
+        for append, value in zip(self._appends, map(row.get, _COLUMNS), strict=True):
+            append(value)
         self.rows += 1
 
     def reject(self, line: int, fault: Rejected) -> None:
+        """Record what could not be used; raise ``RejectedInput`` where that was asked for."""
         where = f"{self.source}:{line}"
         if self.options.strict:
             raise RejectedInput(f"{where}: {fault.detail}; leave out --strict to count it and read on.")
         self.rejects.append((where, fault.reason, fault.detail))
 
     def chunk(self) -> Chunk:
-        return Chunk(request_table(self.columns, self.rows), rejects_table(self.rejects), self.records)
+        """Return what was gathered and start anew."""
+        requests = request_table(self.columns, self.rows)
+        chunk = Chunk(requests, rejects_table(self.rejects), self.records, self.repaired)
+        self.columns = {name: [] for name in _COLUMNS}
+        self.rows, self.rejects, self.records, self.size_bytes = 0, [], 0, 0
+        self.repaired = Counter()
+        self.__post_init__()
+        return chunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,52 +136,71 @@ class JsonLinesReader:
 
     ``record`` is the typed struct of a line, ``rows`` turns one into the rows of the request table (it
     raises ``Rejected`` or ``BadTime`` where it cannot), ``keys`` are the sets of keys one of which marks
-    the format.
+    the format; ``marks`` replaces them where a record's keys alone do not tell.
     """
 
     name: str
     record: type[msgspec.Struct]
     rows: Callable[[Any], Iterable[Row]]
     keys: tuple[tuple[str, ...], ...]
+    marks: Callable[[dict[str, Any]], bool] | None = None
 
     def sniff(self, head: bytes) -> bool:
         """Return whether most of the first lines carry one of the format's key sets."""
-        return any(sniff_keys(head, wanted) for wanted in self.keys)
+        return sniff_records(head, self.marks or self._marked, self.keys)
+
+    def _marked(self, record: dict[str, Any]) -> bool:
+        return any(all(key in record for key in wanted) for wanted in self.keys)
 
     def read(self, file: Opened, source: Source, options: ReadOptions) -> Iterator[Chunk]:
-        """Yield chunks; a line that cannot be used becomes a reject of its chunk."""
+        """Yield chunks; a record that cannot be used becomes a reject of its chunk."""
         decoder = msgspec.json.Decoder(self.record)
         route_of = _route_reader(options.route_key)
-        builder = _Builder(source.name, options)
+        builder = ChunkBuilder(source.name, options)
         for line in lines(file.stream):
-            builder.records += 1
-            builder.size_bytes += len(line.data)
             try:
-                self._add(builder, line, decoder, route_of)
+                record = decode(line, decoder)
             except Rejected as fault:
-                builder.reject(line.number, fault)
-            except BadTime as fault:
-                builder.reject(line.number, Rejected("bad_time", str(fault)))
+                for entry in mended(line, fault, decoder):
+                    builder.repaired.update(entry.repairs)
+                    self._add(builder, entry.line, entry.fault or entry.record, route_of)
+                    if builder.size_bytes >= CHUNK_BYTES:
+                        yield builder.chunk()
+            else:
+                self._add(builder, line, record, route_of)
             if builder.size_bytes >= CHUNK_BYTES:
                 yield builder.chunk()
-                builder = _Builder(source.name, options)
         yield builder.chunk()
 
     def _add(
         self,
-        builder: _Builder,
+        builder: ChunkBuilder,
         line: Line,
-        decoder: msgspec.json.Decoder[Any],
+        record: Any,
         route_of: Callable[[Line], str | None] | None,
     ) -> None:
-        rows = list(self.rows(decode(line, decoder)))
-        if not any(row.get(name) is not None for row in rows for name in _PROMPT_COLUMNS):
-            self._refuse_other_formats(line)
-        route = {} if route_of is None else {"route": route_of(line)}
-        # One record can hold several prompts; each is a request of its own.
-        builder.records += len(rows) - 1
-        for row in rows:
-            builder.add(row | route, line.number)
+        """Add the rows of one record, or the reject that it is."""
+        builder.records += 1
+        builder.size_bytes += len(line.data)
+        try:
+            if isinstance(record, Rejected):
+                raise record
+            rows = list(self.rows(record))
+            if not any(row.get(name) is not None for row in rows for name in _PROMPT_COLUMNS):
+                self._refuse_other_formats(line)
+            if route_of is not None:
+                route = route_of(line)
+                for row in rows:
+                    row["route"] = route
+        except Rejected as fault:
+            builder.reject(line.number, fault)
+        except BadTime as fault:
+            builder.reject(line.number, Rejected("bad_time", str(fault)))
+        else:
+            # One record can hold several prompts; each is a request of its own.
+            builder.records += len(rows) - 1
+            for row in rows:
+                builder.add(row, line.number)
 
     def _refuse_other_formats(self, line: Line) -> None:
         """Raise ``Rejected`` where a line without prompt holds one under a key of another format."""

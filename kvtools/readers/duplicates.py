@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kvtools.readers.base import Chunk
 from kvtools.table import arrow_column, digest64, present, text_column
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from kvtools.readers.base import Chunk
 
 
 @dataclass(slots=True)
@@ -32,7 +33,7 @@ class Deduplicator:
         dropped = int(len(keep) - keep.sum())
         if not dropped:
             return chunk, 0
-        return Chunk(table[keep].reset_index(drop=True), chunk.rejects, chunk.records), dropped
+        return replace(chunk, requests=table[keep].reset_index(drop=True)), dropped
 
 
 def _calls(table: pd.DataFrame) -> list[int | None]:

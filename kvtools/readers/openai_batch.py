@@ -31,10 +31,10 @@ def batch_rows(record: BatchRecord) -> Iterator[Row]:
     """
     if record.body is None:
         raise Rejected("no_body", "a batch line without body")
-    own_id = text(record.custom_id)
-    for index, row in enumerate(chat_rows(record.body)):
+    own_id, url = text(record.custom_id), text(record.url)
+    for index, row in enumerate(chat_rows(record.body, url)):
         row["request_id"] = own_id if index == 0 or own_id is None else f"{own_id}#{index}"
-        row["route"] = row["route"] or text(record.url)
+        row["route"] = row["route"] or url
         yield row
 
 

@@ -20,5 +20,6 @@ def coverage(counts: Counts, skipped_files: Sequence[str]) -> Coverage:
         without_prompt=counts.without_prompt,
         duplicates=counts.duplicates,
         rejected_by_reason=dict(sorted(counts.rejected.items())),
+        repaired_lines=dict(sorted(counts.repaired.items())),
         skipped_files=list(skipped_files),
     )

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from kvtools.errors import InputError
 
@@ -19,7 +19,7 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[str]]:
+def replacing(path: Path) -> Iterator[TextIO]:
     """Open a new file beside ``path`` and rename it to ``path`` when the block ends without an error.
 
     Through a link, the file that it points to is replaced. What is no ordinary file (a device, a named pipe)

@@ -32,6 +32,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     without_prompt: int
     duplicates: int
     rejected_by_reason: dict[str, int]
+    repaired_lines: dict[str, int]
     skipped_files: list[str]
 
 

@@ -116,6 +116,9 @@ def _coverage(report: Report) -> list[str]:
     if coverage.rejected:
         reasons = ", ".join(f"{reason} {count:,}" for reason, count in coverage.rejected_by_reason.items())
         lines.append(f"rejected: {reasons} (--rejects FILE lists them)")
+    if coverage.repaired_lines:
+        faults = ", ".join(f"{fault} {count:,}" for fault, count in coverage.repaired_lines.items())
+        lines.append(f"read although damaged: {faults}")
     if coverage.skipped_files:
         lines.append(f"{counted(len(coverage.skipped_files), 'file')} skipped: no known format")
     return lines

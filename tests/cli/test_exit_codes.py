@@ -20,7 +20,7 @@ BYTES = ("--tokenizer", "bytes")
     "args",
     [
         (), ("bogus",), ("--bogus",), ("analyze",), ("analyze", "logs"), ("analyze", "LOG", "--bogus"),
-        ("analyze", "LOG", "--input-format", "csv"), ("analyze", "LOG", "--format", "xml"),
+        ("analyze", "LOG", "--input-format", "xml"), ("analyze", "LOG", "--format", "xml"),
         ("analyze", "LOG", "--rules", "mine"), ("analyze", "LOG", "--outputs", "mine"),
         ("analyze", "LOG", "--block-size", "0"), ("analyze", "LOG", "--block-size", "x"),
         ("analyze", "LOG", "--block-size", "9" * 5000), ("analyze", "LOG", "--capacity-blocks", "0"),

@@ -67,7 +67,7 @@ def test_what_most_lines_are_decides(tmp_path: Path) -> None:
 )
 def test_no_format(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(
-        InputError, match=r"log:1: not in a known format; name it with --input-format \(mooncake, "
+        InputError, match=r"log:1: not in a known format; name it with --input-format \(kvtools formats"
     ):
         format_of(tmp_path, data)
 
@@ -86,5 +86,5 @@ def test_a_named_format_is_taken_at_its_word(tmp_path: Path) -> None:
 
 
 def test_an_unknown_format_is_wrong_usage_even_where_the_file_is_missing() -> None:
-    with pytest.raises(UsageError, match="--input-format csv"):
-        find_inputs(["missing.jsonl"], "csv")
+    with pytest.raises(UsageError, match="--input-format xml"):
+        find_inputs(["missing.jsonl"], "xml")
