@@ -12,6 +12,7 @@ import click
 import pytest
 
 from kvtools.cli import cli
+from kvtools.flow import AnalyzeOptions, analyze
 from kvtools.report import model
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -55,6 +56,12 @@ def test_the_page_in_the_readme_is_what_is_printed(folder: Path) -> None:
     program = [sys.executable, "-m", "kvtools", "analyze", "logs", "shop.jsonl"]
     page = subprocess.run(program, cwd=folder, check=True, capture_output=True, text=True).stdout
     assert page.startswith(_blocks("text")[0])
+
+
+def test_the_rate_that_the_readme_predicts_is_the_simulators() -> None:
+    rate = analyze(ROOT / "data/shop-assistant.jsonl", AnalyzeOptions(block_size=32)).cache.hit_rate
+    # That vLLM counts the same in all 5,000 requests is tested in tests/engine.
+    assert f"Predicted {100 * rate:.2f} %, vllm 0.32.0 counted {100 * rate:.2f} %" in _blocks("text")[1]
 
 
 def test_console_blocks_name_commands_that_exist() -> None:

@@ -81,6 +81,22 @@ def test_a_cache_into_which_nothing_fits_says_so(log: Path) -> None:
     assert render_text(report).startswith("No request fits into 2 blocks: nothing would run.")
 
 
+def test_what_the_server_reported_is_compared(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    cached = {"a": 0, "b": 8, "c": 0}  # predicted: 0, 8, 8; of d nothing is reported
+    lines = [line | ({"cached_tokens": cached[line["id"]]} if line["id"] in cached else {}) for line in LINES]
+    log.write_text("\n".join(map(json.dumps, lines)))
+    observed = _analyze(log).observed
+    assert (observed.equal_requests, observed.different_requests) == (2, 1)
+    assert (observed.predicted_hit_tokens, observed.observed_hit_tokens) == (16, 8)
+    assert (observed.predicted_hit_rate, observed.observed_hit_rate) == (16 / 30, 8 / 30)
+    (difference,) = observed.differences
+    assert (difference.id, difference.predicted_hit_tokens, difference.observed_hit_tokens) == ("c", 8, 0)
+    assert difference.reason.startswith("the engine found nothing")
+    page = render_text(_analyze(log))
+    assert "Predicted 53.33 %, the server counted 26.67 %: equal in 2 of 3 requests." in page
+
+
 def test_demand_over_capacity_is_named(tmp_path: Path) -> None:
     # 5 requests from 0, 1, 2, 3, 4 s to 10 s, 100 prompt and 4 output tokens: 7 blocks of 16 each. From 4 s on, 35 of 30.
     log = tmp_path / "log.jsonl"
