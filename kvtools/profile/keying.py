@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -22,13 +22,17 @@ if TYPE_CHECKING:
     from kvtools.tokens import Tokenizer
 
 
+NEVER_SENT = frozenset({"connection_error", "cache_hit"})
+"""Statuses of calls that no engine saw: the connection failed, or a gateway answered from a cache of its own."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Keyed:
     """The requests of a chunk that have a prompt, as engines see them.
 
     ``rows`` are their places in the chunk; ``prompt_tokens`` and ``keys`` have one entry each, in that order.
     ``tokens`` is ``None`` for a hash trace. ``rejects`` are requests that cannot be keyed, as rows of the
-    table of rejects.
+    table of rejects; ``not_sent`` counts those that never reached an engine.
     """
 
     rows: NDArray[np.int64]
@@ -36,6 +40,7 @@ class Keyed:
     keys: Ragged
     tokens: Ragged | None
     rejects: list[tuple[str, str, str]] = field(default_factory=list)
+    not_sent: int = 0
 
 
 @dataclass(slots=True)
@@ -59,6 +64,9 @@ class Keying:
             InputError: block ids and prompts in one log, or ids of another block size than before.
             RejectedInput: ``strict`` and a request cannot be keyed.
         """
+        sent = _sent(table)
+        if not sent.all():
+            return self._key_sent(table, np.flatnonzero(sent))
         has_ids = present(table, "block_keys")
         has_prompt = present(table, "messages") | present(table, "prompt") | present(table, "token_ids")
         if has_ids.any() and (has_prompt.any() or self.kind == "prompts"):
@@ -72,6 +80,10 @@ class Keying:
             self.kind = "prompts"
             self._settle(DEFAULT_BLOCK_TOKENS, "vllm")
         return self._from_tokens(table)
+
+    def _key_sent(self, table: pd.DataFrame, rows: NDArray[np.int64]) -> Keyed:
+        keyed = self.key(table.iloc[rows].reset_index(drop=True))
+        return replace(keyed, rows=rows[keyed.rows], not_sent=len(table) - len(rows))
 
     def _mixed(self, table: pd.DataFrame, where: NDArray[np.bool_]) -> InputError:
         place = text_column(table, "source")[int(where.argmax())]
@@ -169,6 +181,11 @@ class Keying:
         if self.strict and rejects:
             source, _, detail = rejects[0]
             raise RejectedInput(f"{source}: {detail}; leave out --strict to count it and read on.")
+
+
+def _sent(table: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which requests reached an engine: a retry after a lost connection is a lookup, the lost one is none."""
+    return np.array([status not in NEVER_SENT for status in text_column(table, "status")], dtype=np.bool_)
 
 
 def _other_block_size(

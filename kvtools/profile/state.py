@@ -30,10 +30,10 @@ UNKNOWN = -1
 class RequestColumns:
     """One entry per request that has a prompt, in log order.
 
-    ``route`` and ``namespace`` are 64-bit digests of the name (0: none); ``arrival_us`` is ``UNKNOWN`` where
-    the log has no clock. ``cached_tokens`` and ``observed_tokens`` are the hits and prompt tokens that the
-    server reported; ``observed_id`` names those requests, empty for others. ``samples`` is how many lookups a
-    request is (OpenAI's ``n``); a request with ``skip_lookup`` fills the cache without reading it.
+    ``route``, ``namespace`` and ``session`` are 64-bit digests of the name (0: none); ``arrival_us`` is
+    ``UNKNOWN`` where the log has no clock. ``cached_tokens`` and ``observed_tokens`` are the hits and prompt
+    tokens that the server reported; ``observed_id`` names those requests, empty for others. ``samples`` is how
+    many lookups a request is (OpenAI's ``n``); a request with ``skip_lookup`` fills the cache without reading it.
     """
 
     arrival_us: NDArray[np.int64]
@@ -47,6 +47,7 @@ class RequestColumns:
     observed_id: list[str]
     samples: NDArray[np.int64]
     skip_lookup: NDArray[np.bool_]
+    session: NDArray[np.uint64]
     keys: Ragged
 
     def take(self, order: NDArray[np.int64]) -> RequestColumns:
@@ -63,6 +64,7 @@ class RequestColumns:
             observed_id=[self.observed_id[index] for index in order.tolist()],
             samples=self.samples[order],
             skip_lookup=self.skip_lookup[order],
+            session=self.session[order],
             keys=self.keys.take(order),
         )
 
@@ -77,6 +79,7 @@ class Counts:
     records: int = 0
     without_prompt: int = 0
     duplicates: int = 0
+    not_sent: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
     repaired: Counter[str] = field(default_factory=Counter)
 
@@ -88,7 +91,8 @@ class Counts:
         )
         return cls(
             records=chunk.records,
-            without_prompt=len(chunk.requests) - len(keyed.rows) - len(keyed.rejects),
+            without_prompt=len(chunk.requests) - len(keyed.rows) - len(keyed.rejects) - keyed.not_sent,
+            not_sent=keyed.not_sent,
             duplicates=duplicates,
             rejected=Counter({reason or "": count for reason, count in reasons.items()}),
             repaired=Counter(chunk.repaired),
@@ -99,6 +103,7 @@ class Counts:
         self.records += other.records
         self.without_prompt += other.without_prompt
         self.duplicates += other.duplicates
+        self.not_sent += other.not_sent
         self.rejected += other.rejected
         self.repaired += other.repaired
 
@@ -150,6 +155,7 @@ class LogProfile:
             observed_id=[name for p in parts for name in p.observed_id],
             samples=_joined([p.samples for p in parts], np.int64),
             skip_lookup=_joined([p.skip_lookup for p in parts], np.bool_),
+            session=_joined([p.session for p in parts], np.uint64),
             keys=concat_ragged([p.keys for p in parts], np.uint64),
         )
 
@@ -183,6 +189,7 @@ def map_chunk(chunk: Chunk, keyed: Keyed, duplicates: int = 0) -> LogProfile:
             observed_id=_observed_ids(table, keyed.rows, cached),
             samples=integer_column(table, "samples", 1)[keyed.rows],
             skip_lookup=integer_column(table, "skip_lookup", 0)[keyed.rows] > 0,
+            session=_digests(table, "session_id", keyed.rows),
             keys=keyed.keys,
         )
     )

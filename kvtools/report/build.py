@@ -26,6 +26,7 @@ from kvtools.report.model import (
     Settings,
     Similarity,
 )
+from kvtools.report.sessions import session_figures
 from kvtools.similarity.consecutive import JaccardSum
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ def build_report(found: Findings, curve_blocks: Sequence[int] | None = None) -> 
         ],
         observed=found.observed,
         demand=found.demand,
+        sessions=session_figures(requests, study.result),
     )
 
 

@@ -19,6 +19,7 @@ def coverage(counts: Counts, skipped_files: Sequence[str]) -> Coverage:
         rejected=counts.rejected.total(),
         without_prompt=counts.without_prompt,
         duplicates=counts.duplicates,
+        not_sent=counts.not_sent,
         rejected_by_reason=dict(sorted(counts.rejected.items())),
         repaired_lines=dict(sorted(counts.repaired.items())),
         skipped_files=list(skipped_files),

@@ -12,6 +12,7 @@ import msgspec
 
 from kvtools.errors import InputError
 from kvtools.report.compare import Compare
+from kvtools.report.sessions import SessionFigures
 
 SCHEMA_VERSION = 1
 
@@ -25,12 +26,13 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
-    """``read`` = ``requests`` of the report + ``rejected`` + ``without_prompt`` + ``duplicates``, in records."""
+    """In records: ``read`` = ``requests`` + ``rejected`` + ``without_prompt`` + ``duplicates`` + ``not_sent``."""
 
     read: int
     rejected: int
     without_prompt: int
     duplicates: int
+    not_sent: int
     rejected_by_reason: dict[str, int]
     repaired_lines: dict[str, int]
     skipped_files: list[str]
@@ -162,6 +164,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     curve: list[CurvePoint]
     observed: Compare | None
     demand: Demand | None
+    sessions: SessionFigures | None
 
     def to_json(self) -> str:
         """Return the report as indented JSON with a final line feed."""

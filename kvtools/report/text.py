@@ -11,6 +11,7 @@ from rich.text import Text
 
 from kvtools.report.compare import differences, headline
 from kvtools.report.numbers import bars, blocks, counted, percent, period, ratio, short
+from kvtools.report.sessions import session_lines
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 WIDTH = 80
 ROUTES_SHOWN = 10
 FEW_SIZES = 4
+SPOKEN_SHARE = 0.05
 _LABEL_CHARS = 15
 
 
@@ -45,6 +47,7 @@ def _page(report: Report) -> RenderableType:
         Text(),
         *(_labelled(label, text) for label, text in _figures(report)),
         *_demand(report),
+        *_sessions(report),
     ]
     if report.routes:
         parts += [Text(), _routes(report)]
@@ -116,6 +119,8 @@ def _coverage(report: Report) -> list[str]:
     if coverage.rejected:
         reasons = ", ".join(f"{reason} {count:,}" for reason, count in coverage.rejected_by_reason.items())
         lines.append(f"rejected: {reasons} (--rejects FILE lists them)")
+    if coverage.not_sent:
+        lines.append(f"{counted(coverage.not_sent, 'record')} never reached an engine: no lookup")
     if coverage.repaired_lines:
         faults = ", ".join(f"{fault} {count:,}" for fault, count in coverage.repaired_lines.items())
         lines.append(f"read although damaged: {faults}")
@@ -193,6 +198,15 @@ def _demand(report: Report) -> list[RenderableType]:
             f"{demand.over_capacity_us / 1e6:,.0f} s: there the hit rate is not about prompts",
         )
     ]
+
+
+def _sessions(report: Report) -> list[RenderableType]:
+    figures = report.sessions
+    # A few prompts that happen to extend each other are no conversations worth a line.
+    if figures is None or not (figures.by_id or figures.requests >= SPOKEN_SHARE * report.requests):
+        return []
+    lines = session_lines(figures)
+    return [_labelled("" if index else "Conversations", line) for index, line in enumerate(lines)]
 
 
 def _routes(report: Report) -> RenderableType:

@@ -25,7 +25,8 @@ class Case:
     def load(cls, cases: Path, number: str) -> Case:
         (folder,) = cases.glob(f"{number}-*")
         lines = (folder / "input.jsonl").read_bytes().strip().split(b"\n")
-        config = json.loads((folder / "config.json").read_text())
+        given = folder / "config.json"
+        config = json.loads(given.read_text()) if given.exists() else {}
         return cls(
             config, [json.loads(line) for line in lines], json.loads((folder / "expected.json").read_text())
         )

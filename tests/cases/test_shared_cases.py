@@ -112,6 +112,22 @@ def test_067_n_answers_are_n_lookups(cases: Path, tmp_path: Path) -> None:
     assert (figures.queried_tokens, figures.hit_tokens) == (400, 288)
 
 
+def test_077_a_retry_is_a_lookup_and_a_lost_connection_none(cases: Path, tmp_path: Path) -> None:
+    case = Case.load(cases, "077")
+    log = tmp_path / "log.jsonl"
+    # The bytes tokenizer makes 100 characters of one prompt 100 tokens.
+    rows = [{**request, "prompt": "S" * 100} for request in case.requests]
+    log.write_text("\n".join(map(json.dumps, rows)))
+    lines = tmp_path / "lines.jsonl"
+    report = analyze(log, AnalyzeOptions(tokenizer="bytes"))
+    assert report.coverage.read == case.expected["attempts"] == 3
+    assert report.coverage.not_sent == 1
+    assert report.requests == case.expected["lookups"] == 2
+    replay(log, ReplayOptions(tokenizer="bytes", per_request=lines))
+    hits = [json.loads(line)["hit_tokens"] for line in lines.read_text().splitlines()]
+    assert hits == case.expected["hits"] == [0, 96]
+
+
 def test_084_more_requests_run_than_fit(cases: Path) -> None:
     case = Case.load(cases, "084")
     ends = np.array([request["end"] for request in case.requests])

@@ -27,11 +27,11 @@ KEYS: dict[str, set[str]] = {
     "": {
         "schema_version", "kvtools_version", "inputs", "settings", "coverage", "requests", "period",
         "prompt_tokens", "variable_share", "variable_share_requests", "similarity", "routes", "cache",
-        "ceiling", "unique_blocks", "cache_needed", "curve", "observed", "demand",
+        "ceiling", "unique_blocks", "cache_needed", "curve", "observed", "demand", "sessions",
     },
     "inputs": {"path", "sha256", "requests"},
     "settings": {"tokenizer", "tokenizer_check", "chat_template", "order", "measure_from"},
-    "coverage": {"read", "rejected", "without_prompt", "duplicates", "rejected_by_reason", "repaired_lines", "skipped_files"},
+    "coverage": {"read", "rejected", "without_prompt", "duplicates", "not_sent", "rejected_by_reason", "repaired_lines", "skipped_files"},
     "period": {"first_us", "last_us", "utc_offset_min"},
     "prompt_tokens": TOKENS,
     "similarity": SIMILARITY,
@@ -74,7 +74,7 @@ def test_the_figures_of_a_small_log(kvtools: Run, log: Path) -> None:
     assert report["requests"] == 3
     assert report["prompt_tokens"] == {"total": 120, "mean": 40, "std": 0, "p50": 40, "p95": 40, "max": 40}
     assert report["coverage"] == {
-        "read": 3, "rejected": 0, "without_prompt": 0, "duplicates": 0, "rejected_by_reason": {}, "repaired_lines": {}, "skipped_files": [],
+        "read": 3, "rejected": 0, "without_prompt": 0, "duplicates": 0, "not_sent": 0, "rejected_by_reason": {}, "repaired_lines": {}, "skipped_files": [],
     }  # fmt: skip
     cache = report["cache"]
     assert (cache["block_size"], cache["capacity_blocks"], cache["rules"]) == (16, None, "vllm")

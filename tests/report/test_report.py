@@ -97,6 +97,26 @@ def test_what_the_server_reported_is_compared(tmp_path: Path) -> None:
     assert "Predicted 53.33 %, the server counted 26.67 %: equal in 2 of 3 requests." in page
 
 
+def test_conversations_are_told_apart_from_shared_heads(tmp_path: Path) -> None:
+    # Block 4. s1 asks twice and resends itself; s2 begins with the same 4 characters. Hits by hand:
+    # s1/1 "headAAAA" 0; s2/1 "headBBBB" 4 (across); s1/2 "headAAAAnext" 8, both blocks left by s1 or touched by s2:
+    # "head" was touched last by s2 (across), "AAAA" by s1 (within).
+    log = tmp_path / "log.jsonl"
+    turns = [("s1", "headAAAA", 0), ("s2", "headBBBB", 10), ("s1", "headAAAAnext", 20)]
+    lines = [{"session_id": name, "prompt": prompt, "ts": ts} for name, prompt, ts in turns]
+    log.write_text("\n".join(map(json.dumps, lines)))
+    figures = _analyze(log).sessions
+    assert (figures.count, figures.requests, figures.by_id) == (1, 2, 3)
+    assert (figures.within_hit_tokens, figures.across_hit_tokens) == (4, 8)
+    assert figures.repeats_within_30_s == 1
+    assert [(tier.requests, tier.prompt_tokens, tier.computed_tokens) for tier in figures.tiers] == [
+        (3, 28, 16),
+        (0, 0, 0),
+        (0, 0, 0),
+    ]
+    assert "Conversations  1 of 2 requests · 1 again within 30 s" in render_text(_analyze(log))
+
+
 def test_demand_over_capacity_is_named(tmp_path: Path) -> None:
     # 5 requests from 0, 1, 2, 3, 4 s to 10 s, 100 prompt and 4 output tokens: 7 blocks of 16 each. From 4 s on, 35 of 30.
     log = tmp_path / "log.jsonl"
