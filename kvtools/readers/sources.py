@@ -1,4 +1,7 @@
-"""Paths on the command line to byte streams: globs, directories, stdin, gzip and zstd.
+"""Paths on the command line to byte streams: globs, directories, stdin, URLs, gzip and zstd.
+
+What can be read only once or from afar (a pipe, a URL) is copied to a temporary file: all inputs are files from
+then on, can be opened any number of times, and give the same bytes each time.
 
 Each file is hashed (SHA-256 of the bytes as stored) while it is read, so that a report can name its
 input exactly without a second pass.
@@ -24,6 +27,7 @@ from typing import IO, TYPE_CHECKING, Any
 import zstandard
 
 from kvtools.errors import InputError
+from kvtools.readers.urls import RemoteFile, is_url, public, remote_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -44,7 +48,7 @@ DAMAGED = (EOFError, zlib.error, zstandard.ZstdError, gzip.BadGzipFile)
 class Source:
     """One input file: the name a user knows it by, where its bytes are, and whether the user named it himself.
 
-    ``spooled``: the bytes are our own temporary copy of what came through a pipe.
+    ``spooled``: the bytes are our own temporary copy of what came through a pipe or from a URL.
     """
 
     name: str
@@ -75,16 +79,23 @@ class Opened:
 
 
 def expand(paths: Sequence[str]) -> list[Source]:
-    """Return the files that ``paths`` name: files, globs, directories (all files below, sorted) and ``-``.
+    """Return the files that ``paths`` name: files, globs, directories (all files below, sorted), URLs and ``-``.
 
     A file that is named twice, under whatever spelling, is one file: read twice it would look like perfect reuse.
 
     Raises:
-        InputError: a path does not exist, a glob matches nothing, or a directory holds no file.
+        InputError: a path does not exist, a glob matches nothing, a directory holds no file, or a URL cannot be read.
+        MissingExtra: the package for a URL is not installed.
     """
     found: dict[str, Source] = {}
     try:
         for path in dict.fromkeys(paths):
+            if is_url(path):
+                for file in remote_files(path):
+                    key = os.path.realpath(file.path) if file.local else file.url
+                    if key not in found:
+                        found[key] = _fetched(file)
+                continue
             try:
                 sources = _expand_one(path)
             except OSError as error:
@@ -105,7 +116,9 @@ def discard(sources: Iterable[Source]) -> None:
 
 
 def shown(path: str) -> str:
-    """Return a path as text that can be printed and encoded, whatever bytes the file system holds."""
+    """Return a path as text that can be printed and encoded, whatever it holds; of a URL what is no secret."""
+    if is_url(path):
+        path = public(path)
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -164,6 +177,23 @@ def _spooled(name: str, stream: IO[bytes]) -> Source:
     return source
 
 
+def _fetched(file: RemoteFile) -> Source:
+    name = shown(file.name)
+    if file.local:
+        place = Path(file.path)
+        if not place.exists():
+            raise InputError(f"{name}: no such file or directory; check the spelling.")
+        return Source(name, place, file.explicit)
+    with tempfile.NamedTemporaryFile(prefix="kvtools-url-", delete=False) as spool:
+        source = Source(name, Path(spool.name), file.explicit, spooled=True)
+    try:
+        file.copy_to(source.path)
+    except BaseException:
+        discard([source])
+        raise
+    return source
+
+
 class _Tap(io.RawIOBase):
     """A raw stream that hashes and counts what is read through it."""
 
@@ -211,6 +241,7 @@ class _Zstd(io.RawIOBase):
                     raise EOFError("the zstd stream is cut short")
                 return 0
             self._begun = True
+            self._ready = memoryview(b"")  # the block before is let go before the next is unpacked
             self._ready = memoryview(self._frame.decompress(data))
         size = min(len(buffer), len(self._ready))
         buffer[:size] = self._ready[:size]

@@ -14,7 +14,7 @@ import pytest
 import zstandard
 
 from kvtools.errors import InputError
-from kvtools.readers import discard_spool, find_inputs
+from kvtools.readers import FileTally, ReadOptions, discard_spool, find_inputs, read
 from kvtools.readers.sources import Source, expand, head_of, opened, shown
 
 if TYPE_CHECKING:
@@ -283,3 +283,22 @@ def test_only_our_own_copies_are_ever_removed(tmp_path: Path, monkeypatch: pytes
     write(tmp_path / "<stdin>")
     discard_spool(find_inputs(["<stdin>"]))
     assert (tmp_path / "<stdin>").read_bytes() == ONE
+
+
+@pytest.mark.usefixtures("spools")
+def test_two_passes_give_the_same_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = {"plain": ONE + b"no json\n" + TWO, "gz": gzip.compress(ONE + TWO), "zst": zstd(TWO)[:-3]}
+    files = [str(write(tmp_path / name, data)) for name, data in stored.items()]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(ONE + TWO)))
+    log = find_inputs([*files, "-"], "chat-jsonl")
+    passes = []
+    for _ in range(2):
+        tallies: list[FileTally] = []
+        chunks = [
+            (chunk.requests.to_dict("list"), chunk.reject_rows(), chunk.records)
+            for chunk in read(log, ReadOptions(), tallies)
+        ]
+        passes.append(repr((chunks, tallies)))
+        assert [tally.requests for tally in tallies] == [2, 2, 0, 2]
+    assert passes[0] == passes[1]
+    discard_spool(log)
