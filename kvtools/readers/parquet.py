@@ -6,7 +6,6 @@ is, with its nulls left out: in a struct every row has every key. A timestamp wi
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -35,12 +34,15 @@ _MAGIC = (b"PAR1", b"PARE")
 # A dictionary page can hold one long prompt for all rows: the file's own sizes do not bound what rows take.
 _BATCH_ROWS = 256
 _BUFFER_BYTES = 1 << 20
+MAX_UNPACKED_BYTES = 16 << 30
+"""A compressed file that unpacks to more is rejected: its copy has to fit on the disk. A plain one has no limit."""
 _TICKS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FAULTS = (pa.ArrowException, OSError, ValueError, KeyError, OverflowError, MemoryError)
 """What pyarrow raises for a file that is damaged, or that it cannot read."""
 
 
+_NOT_PARQUET = "not parquet, damaged or cut short"
 _NO_VALUE = (ValueError, OverflowError, RecursionError, pa.ArrowException)
 
 
@@ -85,7 +87,7 @@ def _records(file: Opened, source: Source, options: ReadOptions) -> Iterator[Rec
     except DAMAGED:
         yield rejected(row + 1, Rejected("damaged_stream", "the compressed file is damaged or cut short"))
     except _FAULTS:
-        what = "not parquet, damaged or cut short" if row == 0 else "damaged here; what follows is lost"
+        what = _NOT_PARQUET if row == 0 else "damaged here; what follows is lost"
         yield rejected(row + 1, Rejected("bad_parquet", what))
 
 
@@ -108,8 +110,18 @@ def _seekable(file: Opened, source: Source) -> Iterator[Any]:
         if stored.read(4) in _MAGIC:
             yield stored
             return
+    magic = file.stream.read(len(_MAGIC[0]))
+    if magic not in _MAGIC:
+        raise Rejected("bad_parquet", _NOT_PARQUET)
     with tempfile.TemporaryFile(prefix="kvtools-parquet-") as copy:
-        shutil.copyfileobj(file.stream, copy, _BUFFER_BYTES)
+        copy.write(magic)
+        while part := file.stream.read(_BUFFER_BYTES):
+            if copy.tell() + len(part) > MAX_UNPACKED_BYTES:
+                raise Rejected(
+                    "file_too_long",
+                    f"over {MAX_UNPACKED_BYTES >> 30} GiB once decompressed; decompress it and name that file",
+                )
+            copy.write(part)
         copy.seek(0)
         yield copy
 

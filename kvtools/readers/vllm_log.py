@@ -67,6 +67,8 @@ _SAMPLES = re.compile(r"params: SamplingParams\(n=(\d{1,9})\b")
 _PROMPT_LOGPROBS = re.compile(r"params: SamplingParams\(.*?\bprompt_logprobs=\d")
 _ADAPTER = re.compile(r"lora_request: LoRARequest\(.*?lora_name='([^']*)'")
 _HIT_RATE = re.compile(r"(?<!External )Prefix cache hit rate: (?:GPU: )?(\d{1,3}(?:\.\d{1,9})?)%")
+# What every version writes last. Without it the adapter may be lost, and with it the namespace.
+_WHOLE = re.compile(r"\blora_request: (?:None\b|LoRARequest\(.*\))|[e\])]\.\s*\Z")
 _JOINED = ("prompt", "token_ids", "prompt_tokens")
 _MOST_WAITING = 1024
 _HALF_A_YEAR = 6
@@ -189,10 +191,12 @@ def _request(rest: str) -> Row:
     """Return what a line says behind the request's id.
 
     Raises:
-        Rejected: the prompt is no whole Python literal, or the token ids are none.
+        Rejected: the prompt is no whole Python literal, the token ids are none, or the end of the line is missing.
     """
     prompt, rest = _prompt(rest.removeprefix("prompt: ")) if rest.startswith("prompt: ") else (None, rest)
     ids, rest = _token_ids(rest)
+    if not _WHOLE.search(rest):
+        raise Rejected("cut_line", "the line of a request, cut off behind its prompt")
     samples = _SAMPLES.search(rest)
     adapter = _ADAPTER.search(rest)
     return {

@@ -125,7 +125,7 @@ def test_help_names_every_option_of_analyze(kvtools: Run) -> None:
 def test_a_sample_is_written_and_can_be_analyzed(kvtools: Run, log: Path) -> None:
     ended = kvtools("sample", "canonical", "-o", "small")
     assert (ended.code, ended.out) == (0, "")
-    assert len(list(Path("small").iterdir())) == 5
+    assert len(list(Path("small").iterdir())) == 16
     assert kvtools("analyze", "small/canonical.chat.jsonl", *BYTES).code == 0
     assert kvtools("sample", "canonical", "-o", log).code == 3  # a file stands where the folder should
     assert kvtools("sample", "shop-assistant", "-o", "missing/log.jsonl").code == 3
