@@ -1,7 +1,6 @@
-"""A page of vLLM's ``/metrics``: totals of the prefix cache, and no request at all.
+"""A page of vLLM's ``/metrics``: totals of the prefix cache and how it is set up, and no request at all.
 
-``read_snapshot`` reads the counters; as a reader the format only says in one sentence that such a file is no
-request log.
+``read_snapshot`` reads it; as a reader the format only says in one sentence that such a file is no request log.
 
 Names by version: first ``vllm:gpu_prefix_cache_queries`` and ``_hits``, then ``vllm:prefix_cache_queries`` and
 ``_hits``, and for a while both on one page; Prometheus clients append ``_total``. The first versions count blocks,
@@ -39,6 +38,8 @@ _HELP = re.compile(r"# HELP (?P<name>\S+) (?P<text>.*)")
 _LOCAL = ("vllm:prefix_cache", "vllm:gpu_prefix_cache")
 _EXTERNAL = ("vllm:external_prefix_cache",)
 _PAGE = re.compile(rb"^# (?:HELP|TYPE) [a-zA-Z_:][a-zA-Z0-9_:]* ", re.MULTILINE)
+_PREEMPTIONS = "vllm:num_preemptions"
+_CONFIG = "vllm:cache_config_info"
 _NO_LOG = "a metrics page of Prometheus holds totals, not requests; name the log of the requests instead"
 
 
@@ -57,15 +58,27 @@ class CacheTotals:
 
 
 @dataclass(frozen=True, slots=True)
+class CacheConfig:
+    """What the server says of its cache; ``None`` where it does not. ``block_size`` in tokens."""
+
+    block_size: int | None = None
+    num_gpu_blocks: int | None = None
+    enable_prefix_caching: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """The prefix-cache counters of one page, by engine; empty where it has none.
 
     ``unit`` is what they count, ``None`` where the page does not say. ``external`` is the cache behind a KV connector.
+    ``preemptions`` of all engines since they started, ``None`` where the page does not count them.
     """
 
     local: tuple[CacheTotals, ...]
     external: tuple[CacheTotals, ...]
     unit: Unit | None
+    preemptions: int | None = None
+    config: CacheConfig = CacheConfig()
 
     @property
     def queried(self) -> int:
@@ -94,11 +107,33 @@ class Snapshot:
 
 
 def read_snapshot(text: str) -> Snapshot:
-    """Return the prefix-cache counters of a metrics page.
+    """Return the prefix-cache counters of a metrics page, and the settings of the cache.
+
+    A counter that stands there with and without ``_total`` is one counter, not two.
 
     Raises:
         InputError: hits exceed queries: a rate above 1 means swapped names or another unit, and is never clipped.
     """
+    samples, units = _series(text)
+    name, local = _first_family(samples, _LOCAL)
+    _, external = _first_family(samples, _EXTERNAL)
+    preempted = samples.get(_PREEMPTIONS)
+    snapshot = Snapshot(
+        local,
+        external,
+        units.get(f"{name}_queries"),
+        None if preempted is None else int(sum(preempted.values())),
+        _config(samples.get(_CONFIG, {})),
+    )
+    for totals in (*local, *external):
+        _check(totals.hit, totals.queried)
+    if local:
+        _check(snapshot.local_hit + snapshot.external_hit, snapshot.queried)
+    return snapshot
+
+
+def _series(text: str) -> tuple[dict[str, dict[Labels, float]], dict[str, Unit]]:
+    """Return the values by name (without ``_total``) and labels, and the units that the names are documented with."""
     samples: dict[str, dict[Labels, float]] = {}
     units: dict[str, Unit] = {}
     for line in text.split("\n"):
@@ -107,19 +142,22 @@ def read_snapshot(text: str) -> Snapshot:
             unit: Unit | None = "tokens" if "token" in words else "blocks" if "block" in words else None
             if unit:
                 units[helped["name"].removesuffix("_total")] = unit
-        elif (sample := _SAMPLE.match(line)) and "prefix_cache_" in sample["name"]:
-            value = _number(sample["value"])
-            if value is not None:
-                series = samples.setdefault(sample["name"].removesuffix("_total"), {})
-                series[_labels(sample["labels"] or "")] = value
-    name, local = _first_family(samples, _LOCAL)
-    _, external = _first_family(samples, _EXTERNAL)
-    snapshot = Snapshot(local, external, units.get(f"{name}_queries"))
-    for totals in (*local, *external):
-        _check(totals.hit, totals.queried)
-    if local:
-        _check(snapshot.local_hit + snapshot.external_hit, snapshot.queried)
-    return snapshot
+        elif sample := _SAMPLE.match(line):
+            name, value = sample["name"].removesuffix("_total"), _number(sample["value"])
+            if value is not None and ("prefix_cache_" in name or name in (_PREEMPTIONS, _CONFIG)):
+                samples.setdefault(name, {})[_labels(sample["labels"] or "")] = value
+    return samples, units
+
+
+def _config(infos: Mapping[Labels, float]) -> CacheConfig:
+    """Return the settings that the first engine carries as labels of its info metric."""
+    labels = dict(next(iter(infos), ()))
+    caching = {"True": True, "False": False}.get(labels.get("enable_prefix_caching", ""))
+    return CacheConfig(_integer(labels.get("block_size")), _integer(labels.get("num_gpu_blocks")), caching)
+
+
+def _integer(text: str | None) -> int | None:
+    return int(text) if text is not None and re.fullmatch(r"[0-9]{1,18}", text) else None
 
 
 def _first_family(

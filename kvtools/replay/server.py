@@ -18,7 +18,7 @@ import numpy as np
 
 from kvtools.errors import EngineError, InputError, UsageError
 from kvtools.model import ReplayResult, StartState
-from kvtools.replay.counters import CacheConfig, Counters, read_cache_config, read_counters
+from kvtools.replay.counters import Counters, counters_of, read_page
 from kvtools.replay.engine import Needs
 from kvtools.replay.http import Answer, ask, describe
 from kvtools.replay.log import UNKNOWN
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from kvtools.readers.prometheus import CacheConfig
     from kvtools.replay.engine import Run
     from kvtools.replay.log import ReplayLog
 
@@ -83,15 +84,15 @@ class ServerEngine:
             base_url=self.url.rstrip("/"), headers=headers, timeout=self.timeout_s, limits=limits
         ) as client:
             model = self.model or await _first_model(client)
-            page = await _metrics(client)
-            config, before = read_cache_config(page), read_counters(page)
+            page = read_page(await _metrics(client))
+            config, before = page.config, counters_of(page)
             if config.enable_prefix_caching is False:
                 raise EngineError(
                     f"{self.url}: the server runs without prefix caching; start it with the cache on."
                 )
             start, before = await _start(client, run, before)
             answers = await self._send(client, log, run, model)
-            after = read_counters(await _metrics(client))
+            after = counters_of(read_page(await _metrics(client)))
         return _result(self.url, log, run, _Seen(start, before, after, config, answers))
 
     async def _send(self, client: httpx.AsyncClient, log: ReplayLog, run: Run, model: str) -> list[Answer]:

@@ -8,7 +8,7 @@ import pytest
 
 from kvtools.errors import InputError
 from kvtools.readers import READERS
-from kvtools.readers.prometheus import READER, CacheTotals, read_snapshot
+from kvtools.readers.prometheus import READER, CacheConfig, CacheTotals, read_snapshot
 
 if TYPE_CHECKING:
     from conftest import Reader
@@ -54,12 +54,32 @@ def test_totals_by_engine() -> None:
         # The old names beside the new ones count the same lookups.
         (page(gpu_prefix_cache_queries_total=10, gpu_prefix_cache_hits_total=4, prefix_cache_queries_total=10, prefix_cache_hits_total=4), 10, 4),
         (page(prefix_cache_queries_total=0, prefix_cache_hits_total=0), 0, 0),
+        # A counter under both of its names is one counter.
+        (page(prefix_cache_queries=10, prefix_cache_hits=4, prefix_cache_queries_total=10, prefix_cache_hits_total=4), 10, 4),
         ("vllm:prefix_cache_queries_total 1.5e+01\r\nvllm:prefix_cache_hits_total 4\r\n", 15, 4),
     ],
 )  # fmt: skip
 def test_names_by_version(text: str, queried: int, hit: int) -> None:
     snapshot = read_snapshot(text)
     assert (snapshot.queried, snapshot.local_hit) == (queried, hit)
+
+
+def test_the_cache_config_is_in_the_labels() -> None:
+    info = 'vllm:cache_config_info{block_size="32",enable_prefix_caching="True",num_gpu_blocks="1024"} 1.0\n'
+    assert read_snapshot(PAGE + info).config == CacheConfig(32, 1024, enable_prefix_caching=True)
+    assert read_snapshot(info.replace("True", "False")).config == CacheConfig(
+        32, 1024, enable_prefix_caching=False
+    )
+    unset = 'vllm:cache_config_info{block_size="None",num_gpu_blocks="None"} 1.0\n'
+    for text in ("", PAGE, unset):
+        assert read_snapshot(text).config == CacheConfig()
+
+
+def test_preemptions_are_summed_over_engines() -> None:
+    text = 'vllm:num_preemptions_total{engine="0"} 3.0\nvllm:num_preemptions_total{engine="1"} 4.0\n'
+    assert read_snapshot(PAGE + text).preemptions == 7
+    assert read_snapshot(text).preemptions == 7
+    assert read_snapshot(PAGE).preemptions is None  # not 0: the page does not say
 
 
 def test_the_unit_is_what_the_page_says() -> None:
