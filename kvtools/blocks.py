@@ -1,12 +1,14 @@
 """Token ids to block keys: one 64-bit key per block, chained, so that equal keys mean equal prefixes.
 
 As in vLLM (``kv_cache_utils.hash_block_tokens``) a block's key covers its own tokens, the key of the block
-before it, and the request's namespace. vLLM takes SHA-256; 64 bits suffice to count: among 1e8 distinct
+before it, and the request's namespace; where a picture or sound touches it, also that medium's hash and its place
+in the block (``generate_block_hash_extra_keys``). vLLM takes SHA-256; 64 bits suffice to count: among 1e8 distinct
 blocks two keys are equal by chance with probability 2.7e-4 (n**2 / 2**65).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,6 +57,7 @@ def _chain(
     seeds: NDArray[np.uint64],
     block_size: int,
     key_offsets: NDArray[np.int64],
+    extra: NDArray[np.uint64],
     keys: NDArray[np.uint64],
 ) -> None:
     for request in range(len(offsets) - 1):
@@ -65,6 +68,8 @@ def _chain(
             while token < stop:
                 state = _absorb(state, np.uint64(tokens[token]))
                 token += 1
+            if len(extra) and extra[block]:
+                state = _absorb(state, extra[block])
             state = mix64(state)
             keys[block] = state
 
@@ -75,24 +80,76 @@ def block_count(tokens: NDArray[np.int64], block_size: int, *, partial: bool) ->
     return counts
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class MediaSpans:
+    """Pictures, sounds and films in prompts, one entry each: whose prompt, first token, tokens, and what it is.
+
+    ``request`` is the prompt's row; ``offset`` and ``length`` are in tokens; ``digest`` (uint64) is equal for equal
+    media. Placeholder tokens are the same whatever a medium shows: without its hash, prompts with different
+    pictures would seem to hit each other.
+    """
+
+    request: NDArray[np.int64]
+    offset: NDArray[np.int64]
+    length: NDArray[np.int64]
+    digest: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.request)
+
+
 def block_keys(
-    token_ids: Ragged, namespaces: Sequence[str | None], block_size: int, *, partial: bool = False
+    token_ids: Ragged,
+    namespaces: Sequence[str | None],
+    block_size: int,
+    *,
+    partial: bool = False,
+    media: MediaSpans | None = None,
 ) -> Ragged:
     """Return the chained uint64 keys of each prompt's full blocks (with ``partial``, of its last tokens too).
 
-    ``token_ids`` holds int32 ids, ``namespaces`` one name per row; ``block_size`` is in tokens.
+    ``token_ids`` holds int32 ids, ``namespaces`` one name per row; ``block_size`` is in tokens. ``media`` enter the
+    keys of the blocks that they touch.
     """
-    return chained_keys(token_ids, namespace_seeds(namespaces), block_size, partial=partial)
+    return chained_keys(token_ids, namespace_seeds(namespaces), block_size, partial=partial, media=media)
 
 
 def chained_keys(
-    token_ids: Ragged, seeds: NDArray[np.uint64], block_size: int, *, partial: bool = False
+    token_ids: Ragged,
+    seeds: NDArray[np.uint64],
+    block_size: int,
+    *,
+    partial: bool = False,
+    media: MediaSpans | None = None,
 ) -> Ragged:
     """Return the keys as ``block_keys`` does, from the digests of the namespaces (uint64, one per row)."""
     key_offsets = offsets_of(block_count(token_ids.lengths(), block_size, partial=partial))
     keys = np.empty(int(key_offsets[-1]), dtype=np.uint64)
-    _chain(token_ids.values, token_ids.offsets, seeds, block_size, key_offsets, keys)
+    extra = _media_in_blocks(media, block_size, key_offsets)
+    _chain(token_ids.values, token_ids.offsets, seeds, block_size, key_offsets, extra, keys)
     return Ragged(keys, key_offsets)
+
+
+def _media_in_blocks(
+    media: MediaSpans | None, block_size: int, key_offsets: NDArray[np.int64]
+) -> NDArray[np.uint64]:
+    """Return per block a hash of the media that touch it, with their places (0: none); empty without media."""
+    if media is None or not len(media):
+        return np.empty(0, dtype=np.uint64)
+    extra = np.zeros(int(key_offsets[-1]), dtype=np.uint64)
+    for request, offset, length, digest in zip(
+        media.request.tolist(),
+        media.offset.tolist(),
+        media.length.tolist(),
+        media.digest.tolist(),
+        strict=True,
+    ):
+        first, end = int(key_offsets[request]), int(key_offsets[request + 1])
+        touched = -(-(offset + length) // block_size)
+        for block in range(offset // block_size, min(touched, end - first)):
+            name = f"{int(extra[first + block])} {digest} {offset - block * block_size}"
+            extra[first + block] = digest64(name) or 1
+    return extra
 
 
 @kernel

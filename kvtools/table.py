@@ -43,6 +43,10 @@ SCHEMA = pa.schema(
         pa.field("priority", pa.int64()),
         pa.field("samples", pa.int64()),
         pa.field("skip_lookup", pa.int64()),
+        pa.field("streamed", pa.int64()),
+        pa.field("attempt", pa.int64()),
+        pa.field("provider", pa.large_string()),
+        pa.field("media", pa.large_string()),
         pa.field("output_text", pa.large_string()),
         pa.field("source", pa.large_string()),
     ]
@@ -54,8 +58,10 @@ log writes it in. ``namespace``: what block
 keys never share across (model, adapter, salt). ``messages``, ``tools``: canonical JSON. ``prompt``: text
 that is already rendered. ``token_ids``: given ids. ``block_keys``: given block ids, ``block_size`` tokens
 each. ``cached_tokens``: what the server reported. ``samples``: answers asked for (OpenAI's ``n``), each a lookup
-of its own. ``skip_lookup``: 1 where the request fills the cache without reading it. ``output_text``: the recorded
-answer. ``source``: ``path:line``.
+of its own. ``skip_lookup``: 1 where the request fills the cache without reading it. ``streamed``: 1 where the answer
+was streamed, 0 where it was not. ``attempt``: how many tries of the same call the log says came before this one.
+``provider``: whose service counted the tokens. ``media``: where pictures and sounds stand among ``token_ids``, as JSON
+``[{"hash","offset","length"}]`` in tokens. ``output_text``: the recorded answer. ``source``: ``path:line``.
 """
 
 REJECTS_SCHEMA = pa.schema(

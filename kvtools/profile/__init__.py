@@ -7,6 +7,7 @@ chunks gives an equal result. State holds integers, so that equality is exact.
 from kvtools.profile.finish import PrefixSimilarity, prefix_similarity, replay_order
 from kvtools.profile.keying import Keyed, Keying
 from kvtools.profile.state import Counts, LogProfile, RequestColumns, map_chunk
+from kvtools.profile.traffic import TrafficColumns
 
 __all__ = [
     "Counts",
@@ -15,6 +16,7 @@ __all__ = [
     "LogProfile",
     "PrefixSimilarity",
     "RequestColumns",
+    "TrafficColumns",
     "map_chunk",
     "prefix_similarity",
     "replay_order",

@@ -9,14 +9,17 @@ import msgspec
 import numpy as np
 
 from kvtools.blocks import block_count, block_keys, given_keys
+from kvtools.chat import malformed_arguments
 from kvtools.errors import InputError, RejectedInput, TemplateError
 from kvtools.model import DEFAULT_BLOCK_TOKENS, TRACE_BLOCK_TOKENS
+from kvtools.profile.media import MediaFinder, holds_media
 from kvtools.table import Ragged, concat_ragged, integer_column, present, ragged_column, text_column
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from kvtools.blocks import MediaSpans
     from kvtools.chat import ChatTemplate
     from kvtools.model import Rules
     from kvtools.tokens import Tokenizer
@@ -32,7 +35,8 @@ class Keyed:
 
     ``rows`` are their places in the chunk; ``prompt_tokens`` and ``keys`` have one entry each, in that order.
     ``tokens`` is ``None`` for a hash trace. ``rejects`` are requests that cannot be keyed, as rows of the
-    table of rejects; ``not_sent`` counts those that never reached an engine.
+    table of rejects; ``not_sent`` counts those that never reached an engine. ``media`` stand in the prompts;
+    ``with_media`` counts chat requests with some, ``bad_arguments`` those with tool-call arguments that are no object.
     """
 
     rows: NDArray[np.int64]
@@ -41,6 +45,20 @@ class Keyed:
     tokens: Ragged | None
     rejects: list[tuple[str, str, str]] = field(default_factory=list)
     not_sent: int = 0
+    media: MediaSpans | None = None
+    with_media: int = 0
+    bad_arguments: int = 0
+
+
+@dataclass(slots=True)
+class _Chats:
+    """The chat requests of a chunk: their rows and prompts, what stands in them, and which could not be rendered."""
+
+    rows: list[int] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    rejects: list[tuple[str, str, str]] = field(default_factory=list)
+    media: MediaFinder = field(default_factory=MediaFinder)
+    bad_arguments: int = 0
 
 
 @dataclass(slots=True)
@@ -64,7 +82,7 @@ class Keying:
             InputError: block ids and prompts in one log, or ids of another block size than before.
             RejectedInput: ``strict`` and a request cannot be keyed.
         """
-        sent = _sent(table)
+        sent = sent_rows(table)
         if not sent.all():
             return self._key_sent(table, np.flatnonzero(sent))
         has_ids = present(table, "block_keys")
@@ -127,55 +145,65 @@ class Keying:
         return Keyed(rows, tokens[rows], keys, None, rejects)
 
     def _from_tokens(self, table: pd.DataFrame) -> Keyed:
-        rows, tokens, rejects = self._tokens(table)
-        self._refuse(rejects)
+        chats = self._render(table)
+        rows, tokens = self._tokens(table, chats)
+        self._refuse(chats.rejects)
         namespaces = text_column(table, "namespace")
+        media = chats.media.spans(table, rows, self.tokenizer)
         keys = block_keys(
             tokens,
             [namespaces[row] for row in rows],
             self.block_size or DEFAULT_BLOCK_TOKENS,
             partial=self.rules == "trace",
+            media=media,
         )
-        return Keyed(rows, tokens.lengths(), keys, tokens, rejects)
+        return Keyed(
+            rows,
+            tokens.lengths(),
+            keys,
+            tokens,
+            chats.rejects,
+            media=media,
+            with_media=chats.media.requests,
+            bad_arguments=chats.bad_arguments,
+        )
 
-    def _tokens(self, table: pd.DataFrame) -> tuple[NDArray[np.int64], Ragged, list[tuple[str, str, str]]]:
+    def _tokens(self, table: pd.DataFrame, chats: _Chats) -> tuple[NDArray[np.int64], Ragged]:
         has_ids = present(table, "token_ids")
-        has_messages = present(table, "messages") & ~has_ids
-        has_prompt = present(table, "prompt") & ~has_ids & ~has_messages
-        rendered, texts, rejects = self._render(table, np.flatnonzero(has_messages))
+        has_prompt = present(table, "prompt") & ~has_ids & ~present(table, "messages")
         prompts = text_column(table, "prompt")
         raw = np.flatnonzero(has_prompt)
         given = np.flatnonzero(has_ids)
         parts = [
-            self.tokenizer.encode(texts),
+            self.tokenizer.encode(chats.texts),
             self.tokenizer.framed([prompts[row] or "" for row in raw]),
             ragged_column(table, "token_ids").take(given),
         ]
-        rows = np.concatenate((rendered, raw, given)).astype(np.int64)
+        rows = np.concatenate((chats.rows, raw, given)).astype(np.int64)
         order = np.argsort(rows, kind="stable")
-        return rows[order], concat_ragged(parts, np.int32).take(order), rejects
+        return rows[order], concat_ragged(parts, np.int32).take(order)
 
-    def _render(
-        self, table: pd.DataFrame, rows: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], list[str], list[tuple[str, str, str]]]:
+    def _render(self, table: pd.DataFrame) -> _Chats:
+        """Return the prompts of the requests that have messages and no token ids."""
         messages, tools = text_column(table, "messages"), text_column(table, "tools")
         sources = text_column(table, "source")
-        done: list[int] = []
-        texts: list[str] = []
-        rejects: list[tuple[str, str, str]] = []
-        for row in rows.tolist():
-            tool_list = tools[row]
+        chats = _Chats()
+        for row in np.flatnonzero(present(table, "messages") & ~present(table, "token_ids")).tolist():
+            encoded, tool_list = messages[row] or "[]", tools[row]
+            decoded = msgspec.json.decode(encoded)
+            own_tools = msgspec.json.decode(tool_list) if tool_list else None
             try:
-                text = self.template.render(
-                    msgspec.json.decode(messages[row] or "[]"),
-                    msgspec.json.decode(tool_list) if tool_list else None,
-                )
+                text = self.template.render(decoded, own_tools)
             except TemplateError as error:
-                rejects.append((sources[row] or "", "template_refuses", str(error)))
+                chats.rejects.append((sources[row] or "", "template_refuses", str(error)))
                 continue
-            done.append(row)
-            texts.append(text)
-        return np.array(done, dtype=np.int64), texts, rejects
+            chats.rows.append(row)
+            chats.texts.append(text)
+            if holds_media(encoded):
+                chats.media.add(row, text, decoded, own_tools, self.template)
+            if '"tool_calls"' in encoded:
+                chats.bad_arguments += bool(malformed_arguments(decoded))
+        return chats
 
     def _refuse(self, rejects: list[tuple[str, str, str]]) -> None:
         if self.strict and rejects:
@@ -183,7 +211,7 @@ class Keying:
             raise RejectedInput(f"{source}: {detail}; leave out --strict to count it and read on.")
 
 
-def _sent(table: pd.DataFrame) -> NDArray[np.bool_]:
+def sent_rows(table: pd.DataFrame) -> NDArray[np.bool_]:
     """Return which requests reached an engine: a retry after a lost connection is a lookup, the lost one is none."""
     return np.array([status not in NEVER_SENT for status in text_column(table, "status")], dtype=np.bool_)
 

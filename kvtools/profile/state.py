@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from kvtools.profile.calls import Calls
+from kvtools.profile.keying import sent_rows
+from kvtools.profile.traffic import TrafficLog, hosted_grids, map_traffic
+from kvtools.profile.truncation import Cuts
 from kvtools.similarity.consecutive import ConsecutiveText, Group
 from kvtools.similarity.shingles import shingle_sets
 from kvtools.similarity.variable import TokenSample
@@ -32,8 +36,9 @@ class RequestColumns:
 
     ``route``, ``namespace`` and ``session`` are 64-bit digests of the name (0: none); ``arrival_us`` is
     ``UNKNOWN`` where the log has no clock. ``cached_tokens`` and ``observed_tokens`` are the hits and prompt
-    tokens that the server reported; ``observed_id`` names those requests, empty for others. ``samples`` is how
-    many lookups a request is (OpenAI's ``n``); a request with ``skip_lookup`` fills the cache without reading it.
+    tokens that the server reported, where it counts as vLLM does; ``observed_id`` names those requests, empty for
+    others. ``samples`` is how many lookups a request is (OpenAI's ``n``); a request with ``skip_lookup`` fills the
+    cache without reading it.
     """
 
     arrival_us: NDArray[np.int64]
@@ -74,6 +79,7 @@ class Counts:
     """Where the records of a log went.
 
     ``records`` is all of them; ``repaired`` counts lines that were read although something was wrong with them.
+    ``with_media``, ``bad_arguments``, ``calls`` and ``cuts`` say more of requests that were used.
     """
 
     records: int = 0
@@ -82,6 +88,10 @@ class Counts:
     not_sent: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
     repaired: Counter[str] = field(default_factory=Counter)
+    with_media: int = 0
+    bad_arguments: int = 0
+    calls: Calls = field(default_factory=Calls)
+    cuts: Cuts = field(default_factory=Cuts)
 
     @classmethod
     def of(cls, chunk: Chunk, keyed: Keyed, duplicates: int = 0) -> Counts:
@@ -96,6 +106,10 @@ class Counts:
             duplicates=duplicates,
             rejected=Counter({reason or "": count for reason, count in reasons.items()}),
             repaired=Counter(chunk.repaired),
+            with_media=keyed.with_media,
+            bad_arguments=keyed.bad_arguments,
+            calls=Calls.of(chunk.requests, sent_rows(chunk.requests)),
+            cuts=Cuts.of(chunk.requests, keyed),
         )
 
     def add(self, other: Counts) -> None:
@@ -106,6 +120,10 @@ class Counts:
         self.not_sent += other.not_sent
         self.rejected += other.rejected
         self.repaired += other.repaired
+        self.with_media += other.with_media
+        self.bad_arguments += other.bad_arguments
+        self.calls.add(other.calls)
+        self.cuts.add(other.cuts)
 
 
 @dataclass(slots=True)
@@ -114,6 +132,7 @@ class LogProfile:
 
     counts: Counts = field(default_factory=Counts)
     columns: list[RequestColumns] = field(default_factory=list)
+    traffic: TrafficLog = field(default_factory=TrafficLog)
     route_names: dict[int, str] = field(default_factory=dict)
     utc_offset_min: int | None = None
     text: ConsecutiveText = field(default_factory=ConsecutiveText)
@@ -123,6 +142,7 @@ class LogProfile:
         """Append ``later``, the stretch that follows in the log, and return the whole. Both are used up."""
         self.counts.add(later.counts)
         self.columns += later.columns
+        self.traffic.parts += later.traffic.parts
         self.route_names |= later.route_names
         if self.utc_offset_min is None:
             self.utc_offset_min = later.utc_offset_min
@@ -175,7 +195,8 @@ def map_chunk(chunk: Chunk, keyed: Keyed, duplicates: int = 0) -> LogProfile:
     if len(zoned):
         profile.utc_offset_min = int(integer_column(table, "utc_offset_min")[zoned[0]])
     namespaces = _digests(table, "namespace", keyed.rows)
-    cached = integer_column(table, "cached_tokens", UNKNOWN)[keyed.rows]
+    profile.traffic.parts.append(map_traffic(table, keyed, sent_rows(table)))
+    cached = _cached_by_blocks(table)[keyed.rows]
     profile.columns.append(
         RequestColumns(
             arrival_us=integer_column(table, "arrival_us", UNKNOWN)[keyed.rows],
@@ -219,6 +240,12 @@ def _add_text(
     places = text_column(table, "source")
     hashes = np.array([digest64(places[row]) for row in keyed.rows], dtype=np.uint64)
     profile.sample.add(tokens, route_list, hashes)
+
+
+def _cached_by_blocks(table: pd.DataFrame) -> NDArray[np.int64]:
+    """Return the reported hits, ``UNKNOWN`` for services with another grid: theirs say nothing of vLLM's."""
+    _, step = hosted_grids(table)
+    return np.where(step > 0, UNKNOWN, integer_column(table, "cached_tokens", UNKNOWN))
 
 
 def _observed_ids(table: pd.DataFrame, rows: NDArray[np.int64], cached: NDArray[np.int64]) -> list[str]:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
+import pyarrow as pa
 
 from kvtools.errors import RejectedInput, UsageError
 from kvtools.readers.lines import lines
 from kvtools.readers.records import Rejected, decode, mended, sniff_records, text
 from kvtools.readers.times import BadTime
-from kvtools.table import SCHEMA, rejects_table, request_table
+from kvtools.table import offsets_of, rejects_table, request_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,7 +27,8 @@ CHUNK_BYTES = 8 << 20
 """Decompressed bytes that one chunk holds: 64 MiB would cost 200 MB more and be no faster."""
 
 Row = dict[str, Any]
-_COLUMNS = tuple(SCHEMA.names)
+_ROWS_AT_ONCE = 64
+"""Rows that wait to be moved into columns together: few enough for their texts to stay in the processor's cache."""
 
 _PROMPT_COLUMNS = ("messages", "prompt", "token_ids", "block_keys")
 _PROMPT_KEYS: dict[str, type | tuple[type, ...]] = {
@@ -88,29 +90,57 @@ class Reader(Protocol):
         """Yield the file as chunks of about 8 MiB, in its own order."""
 
 
+class _Texts:
+    """A text column as Arrow keeps it, one buffer of UTF-8: the texts themselves are free to go."""
+
+    def __init__(self, missing: int) -> None:
+        self._data = bytearray()
+        self._lengths: list[int | None] = [None] * missing
+
+    def extend(self, values: list[Any]) -> None:
+        encoded = [value.encode() if type(value) is str else value for value in values]
+        self._data += b"".join([value for value in encoded if value is not None])
+        self._lengths += [None if value is None else len(value) for value in encoded]
+
+    def array(self) -> pa.Array:
+        lengths = pa.array(self._lengths, type=pa.int64())
+        offsets = offsets_of(lengths.fill_null(0).to_numpy())
+        buffers = [lengths.buffers()[0], pa.py_buffer(offsets), pa.py_buffer(self._data)]
+        return pa.Array.from_buffers(pa.large_string(), len(lengths), buffers)
+
+
 @dataclass(slots=True)
 class ChunkBuilder:
-    """The columns of the chunk that is being read."""
+    """The chunk that is being read."""
 
     source: str
     options: ReadOptions
-    columns: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in _COLUMNS})
     rows: int = 0
     rejects: list[tuple[str, str, str]] = field(default_factory=list)
     records: int = 0
     size_bytes: int = 0
     repaired: Counter[str] = field(default_factory=Counter)
-    _appends: list[Callable[[Any], None]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._appends = [values.append for values in self.columns.values()]
+    _columns: dict[str, list[Any] | _Texts] = field(default_factory=dict)
+    _waiting: list[Row] = field(default_factory=list)
 
     def add(self, row: Row, line: int) -> None:
         """Append one request, read from ``line``."""
         row["source"] = f"{self.source}:{line}"
-        for append, value in zip(self._appends, map(row.get, _COLUMNS), strict=True):
-            append(value)
+        self._waiting.append(row)
         self.rows += 1
+        if len(self._waiting) == _ROWS_AT_ONCE:
+            self._store()
+
+    def _store(self) -> None:
+        """Move the waiting rows into columns; one that no row has named so far is left out."""
+        waiting = self._waiting
+        before = self.rows - len(waiting)
+        for name in set(self._columns).union(*waiting):
+            values = self._columns.get(name)
+            if values is None:
+                values = self._columns[name] = _Texts(before) if name == "messages" else [None] * before
+            values.extend([row.get(name) for row in waiting])
+        self._waiting = []
 
     def reject(self, line: int, fault: Rejected) -> None:
         """Record what could not be used; raise ``RejectedInput`` where that was asked for."""
@@ -121,12 +151,16 @@ class ChunkBuilder:
 
     def chunk(self) -> Chunk:
         """Return what was gathered and start anew."""
-        requests = request_table(self.columns, self.rows)
+        self._store()
+        columns = {
+            name: values.array() if isinstance(values, _Texts) else values
+            for name, values in self._columns.items()
+        }
+        requests = request_table(columns, self.rows)
         chunk = Chunk(requests, rejects_table(self.rejects), self.records, self.repaired)
-        self.columns = {name: [] for name in _COLUMNS}
+        self._columns = {}
         self.rows, self.rejects, self.records, self.size_bytes = 0, [], 0, 0
         self.repaired = Counter()
-        self.__post_init__()
         return chunk
 
 
@@ -186,7 +220,7 @@ class JsonLinesReader:
             if isinstance(record, Rejected):
                 raise record
             rows = list(self.rows(record))
-            if not any(row.get(name) is not None for row in rows for name in _PROMPT_COLUMNS):
+            if not _hold_prompt(rows):
                 self._refuse_other_formats(line)
             if route_of is not None:
                 route = route_of(line)
@@ -212,6 +246,14 @@ class JsonLinesReader:
                 raise Rejected(
                     "other_format", f"its prompt stands under {key!r}, which {self.name} does not read"
                 )
+
+
+def _hold_prompt(rows: list[Row]) -> bool:
+    for row in rows:
+        for name in _PROMPT_COLUMNS:
+            if row.get(name) is not None:
+                return True
+    return False
 
 
 def _route_reader(key: str | None) -> Callable[[Line], str | None] | None:

@@ -5,7 +5,8 @@ Chat messages stay as they were logged; a responses body becomes the messages th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -22,7 +23,17 @@ MOST_SAMPLES = 1024
 """A larger ``n`` is no number of answers: servers refuse it long before."""
 
 _ENCODER = msgspec.json.Encoder()
+_FLAGS = {"true": 1, "false": 0}
+"""Tables write them as text, in their own case."""
+_HOSTS = {"api.openai.com": "openai", ".openai.azure.com": "azure"}
 _CONTENT_TYPES = (str, list, type(None))
+_Tokens = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+
+
+class _Medium(msgspec.Struct):
+    hash: str
+    offset: _Tokens
+    length: _Tokens
 
 
 class Body(msgspec.Struct):
@@ -43,6 +54,7 @@ class Body(msgspec.Struct):
     prompt_logprobs: Any = None
     echo: Any = None
     logprobs: Any = None
+    stream: Any = None
 
 
 def prompts_in(body: Body, path: str | None = None) -> list[Row]:
@@ -102,6 +114,7 @@ def request_columns(body: Body) -> Row:
         "priority": int64(body.priority),
         "samples": body.n if type(body.n) is int and 1 < body.n <= MOST_SAMPLES else None,
         "skip_lookup": 1 if _skips_lookup(body) else None,
+        "streamed": _FLAGS.get(str(body.stream).lower()),
     }
 
 
@@ -112,6 +125,15 @@ def _skips_lookup(body: Body) -> bool:
     (``SamplingParams.skip_reading_prefix_cache``, vLLM 0.32).
     """
     return body.prompt_logprobs is not None or (body.echo is True and body.logprobs is not None)
+
+
+def provider_at(url: str | None) -> str | None:
+    """Return the service whose host a URL names, ``None`` where it is any other server."""
+    try:
+        host = (urlsplit(url).hostname or "") if url and "://" in url[:9] else ""
+    except ValueError:  # half of an IPv6 address
+        return None
+    return next((name for end, name in _HOSTS.items() if host.endswith(end)), None)
 
 
 def usage_counts(usage: Any) -> Row:
@@ -213,6 +235,21 @@ def token_ids(ids: list[Any]) -> list[int]:
         if type(token) is not int or not 0 <= token < 1 << 31:
             raise Rejected("bad_token_ids", f"{str(token)[:20]!r} is not a token id")
     return ids
+
+
+def given_media(entries: Any) -> str | None:
+    """Return where media stand among given token ids (``hash``, ``offset``, ``length``) as the column ``media``.
+
+    Raises:
+        Rejected: an entry is of another shape.
+    """
+    if not entries:
+        return None
+    try:
+        media = msgspec.convert(entries, list[_Medium])
+    except msgspec.ValidationError as error:
+        raise Rejected("bad_mm", f"mm: {error}") from None
+    return _ENCODER.encode(media).decode()
 
 
 def _text_or_list(value: Any) -> str | list[Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any
 
 from kvtools.readers.base import JsonLinesReader, Row
 from kvtools.readers.bodies import (
@@ -17,11 +19,10 @@ from kvtools.readers.bodies import (
     token_ids,
     usage_counts,
 )
-from kvtools.readers.records import Rejected, count, first, text
+from kvtools.readers.labels import ID_NAMES, ROUTE_NAMES, SESSION_NAMES, TIME_NAMES
+from kvtools.readers.records import Rejected, count, first_of, int64, text, text_of
 from kvtools.readers.times import arrival_us, duration_us, utc_offset_min
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from kvtools.table import namespace_of
 
 __all__ = [
     "ID_NAMES",
@@ -39,19 +40,16 @@ __all__ = [
     "usage_counts",
 ]
 
-TIME_NAMES = ("ts_epoch", "timestamp", "ts", "time", "arrival_time", "start_time", "created_at", "created")
-ID_NAMES = ("id", "request_id")
-ROUTE_NAMES = ("tenant", "route", "app", "endpoint")
-SESSION_NAMES = ("session_id", "conversation_id")
-_STATUS_NAMES = ("status", "status_code")
-_ANSWER_NAMES = ("response", "completion")
+_PROMPT_NAMES = (
+    "messages", "tools", "prompt", "input", "instructions", "previous_response_id", "conversation",
+)  # fmt: skip
 _DURATIONS = (
     ("ttft_us", (("ttft_us", 1), ("ttft_ms", 1_000), ("ttft_s", 1_000_000))),
     ("latency_us", (("latency_us", 1), ("latency_ms", 1_000), ("latency_s", 1_000_000))),
 )
 
 
-class ChatRecord(Body):
+class ChatRecord(Body, gc=False):
     """The fields of a line that are read: a request body, and what the log says around it."""
 
     id: Any = None
@@ -83,13 +81,26 @@ class ChatRecord(Body):
     status_code: Any = None
     response: Any = None
     completion: Any = None
+    provider: Any = None
+    attempt: Any = None
 
 
 _NOTHING = ChatRecord()
+_time_of = first_of(TIME_NAMES)
+_id_of, _route_of, _session_of = map(text_of, (ID_NAMES, ROUTE_NAMES, SESSION_NAMES))
+_status_of, _answer_of = map(text_of, (("status", "status_code"), ("response", "completion")))
+
+# Most lines set none of these: one comparison of tuples then stands for a look at each.
+_seldom = attrgetter(
+    *(name for name in Body.__struct_fields__ if name not in (*_PROMPT_NAMES, "model")),
+    *("usage", "output_tokens", "cached_tokens", "provider", "attempt"),
+    *(name for _, spellings in _DURATIONS for name, _ in spellings),
+)
+_NOTHING_SELDOM = _seldom(_NOTHING)
 
 
-def chat_rows(record: ChatRecord, path: str | None = None) -> Iterator[Row]:
-    """Yield one row per prompt of the record (a completions call can carry several).
+def chat_rows(record: ChatRecord, path: str | None = None) -> list[Row]:
+    """Return one row per prompt of the record (a completions call can carry several).
 
     ``path`` is the path or URL that was called, where the log names it.
 
@@ -99,22 +110,41 @@ def chat_rows(record: ChatRecord, path: str | None = None) -> Iterator[Row]:
     """
     if record == _NOTHING:
         raise Rejected("empty_object", "none of its fields is known")
-    yield from rows_of(_common(record), prompts_in(record, path))
+    row = _common(record)
+    prompts = prompts_in(record, path)
+    if len(prompts) == 1:
+        row.update(prompts[0])
+        return [row]
+    return list(rows_of(row, prompts))
 
 
 def _common(record: ChatRecord) -> Row:
-    time = first(record, TIME_NAMES)
+    time = _time_of(record)
     row: Row = {
-        "request_id": text(first(record, ID_NAMES)),
+        "request_id": _id_of(record),
         "arrival_us": arrival_us(time),
         "utc_offset_min": utc_offset_min(time),
-        "route": text(first(record, ROUTE_NAMES)),
-        "session_id": text(first(record, SESSION_NAMES)),
-        "status": text(first(record, _STATUS_NAMES)),
-        "output_text": text(first(record, _ANSWER_NAMES)),
-        **request_columns(record),
-        **usage_counts(record.usage),
+        "route": _route_of(record),
+        "session_id": _session_of(record),
+        "status": _status_of(record),
+        "output_text": _answer_of(record),
     }
+    if _seldom(record) == _NOTHING_SELDOM:
+        row["namespace"] = _namespace(text(record.model))
+    else:
+        row |= request_columns(record)
+        row |= _measured(record)
+    return row
+
+
+@lru_cache(maxsize=256)
+def _namespace(model: str | None) -> str | None:
+    return namespace_of(model, None, None)
+
+
+def _measured(record: ChatRecord) -> Row:
+    row = usage_counts(record.usage)
+    row |= {"provider": text(record.provider), "attempt": int64(record.attempt)}
     if record.output_tokens is not None:
         row["output_tokens"] = count(record.output_tokens, "output_tokens")
     if record.cached_tokens is not None:

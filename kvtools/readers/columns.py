@@ -55,6 +55,7 @@ _TEXTS = {
     },
     "status": ("status", "status_code"),
     "response": ("response", "completion", "output_text"),
+    "provider": ("provider", "custom_llm_provider"),
 }
 _DOCUMENTS = {
     "messages": ("messages", *_in(_REQUEST, "messages")),
@@ -73,13 +74,15 @@ _NUMBERS = {
     **{name: (name,) for name in ("ttft_us", "ttft_ms", "ttft_s", "latency_us", "latency_ms", "latency_s")},
     **{
         name: (name, *_in(_REQUEST, name))
-        for name in ("priority", "n", "prompt_logprobs", "echo", "logprobs")
+        for name in ("priority", "n", "prompt_logprobs", "echo", "logprobs", "stream")
     },
 }
 _USUAL: dict[str, tuple[str, ...]] = {**_TEXTS, **_DOCUMENTS, **_NUMBERS}
 """Per field of a request the places where tables keep it, the first one that holds something first."""
 
-_FIELDS_OF = {"request_id": "id", "arrival_us": "ts", "samples": "n", "output_text": "response"}
+_FIELDS_OF = {
+    "request_id": "id", "arrival_us": "ts", "samples": "n", "output_text": "response", "streamed": "stream",
+}  # fmt: skip
 _PROMPTS = ("messages", "prompt", "input", "token_ids", "block_keys")
 _NO_NUMBER = {"nan", "null", "none", "na", "n/a", "\\n"}
 
@@ -247,8 +250,9 @@ def _rows(fields: dict[str, Any], *, milliseconds: bool) -> Iterator[Row]:
     answer = answer_text({key: fields.pop(key, None) for key in ("choices", "output")})
     fields.setdefault("response", answer)
     added: Row = {}
-    if namespace := text(fields.pop("namespace", None)):
-        added["namespace"] = namespace
+    for name in ("namespace", "provider"):
+        if value := text(fields.pop(name, None)):
+            added[name] = value
     ids = _list("token_ids", fields.pop("token_ids", None))
     blocks = _list("block_keys", fields.pop("block_keys", None))
     size, tokens = fields.pop("block_size", None), count(fields.pop("prompt_tokens", None), "prompt_tokens")

@@ -20,13 +20,9 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import msgspec
 
 from kvtools.readers.base import JsonLinesReader, Row
-from kvtools.readers.chat_jsonl import (
-    ROUTE_NAMES,
-    TIME_NAMES,
-    ChatRecord,
-    canonical_messages,
-    canonical_tools,
-)
+from kvtools.readers.bodies import canonical_messages, canonical_tools
+from kvtools.readers.chat_jsonl import ChatRecord
+from kvtools.readers.labels import ROUTE_NAMES, TIME_NAMES, Labels
 from kvtools.readers.records import Rejected, first, sniff_records, text
 from kvtools.readers.times import arrival_us, utc_offset_min
 from kvtools.table import namespace_of
@@ -79,14 +75,11 @@ _OF_A_REQUEST = frozenset(ChatRecord.__struct_fields__) - {
 }
 
 
-class ConversationRecord(msgspec.Struct):
+class ConversationRecord(Labels):
     """The fields of a line that are read."""
 
-    conversation_id: Any = None
     dialogue_id: Any = None
-    session_id: Any = None
     task_id: Any = None
-    id: Any = None
     conversation_hash: Any = None
     trial: Any = None
     traj: Turns | None = None
@@ -96,19 +89,6 @@ class ConversationRecord(msgspec.Struct):
     system: Any = None
     system_prompt: Any = None
     tools: Any = None
-    model: Any = None
-    tenant: Any = None
-    route: Any = None
-    app: Any = None
-    endpoint: Any = None
-    ts_epoch: Any = None
-    timestamp: Any = None
-    ts: Any = None
-    time: Any = None
-    arrival_time: Any = None
-    start_time: Any = None
-    created_at: Any = None
-    created: Any = None
 
 
 def conversation_rows(record: ConversationRecord) -> Iterator[Row]:

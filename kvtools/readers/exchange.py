@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kvtools.readers.base import JsonLinesReader, Row
-from kvtools.readers.bodies import answer_text, body_of, prompts_in, request_columns, rows_of, usage_counts
+from kvtools.readers.bodies import (
+    answer_text,
+    body_of,
+    prompts_in,
+    provider_at,
+    request_columns,
+    rows_of,
+    usage_counts,
+)
 from kvtools.readers.chat_jsonl import ROUTE_NAMES, SESSION_NAMES, TIME_NAMES
 from kvtools.readers.records import Rejected, count, embedded, first, text
 from kvtools.readers.times import arrival_us, duration_us, utc_offset_min
@@ -46,7 +54,7 @@ _FIELDS = dict.fromkeys(
     (
         *_REQUESTS, *_RESPONSES, *_IDS, *_TIMES, *_PATHS, *_STATUSES, *_HELICONE, *ROUTE_NAMES, *SESSION_NAMES,
         *_COUNTS.values(), *(name for names in _MILLISECONDS.values() for name in names),
-        "model", "request_model", "usage", "latency",
+        "model", "request_model", "usage", "latency", "provider",
     )
 )  # fmt: skip
 
@@ -106,6 +114,7 @@ def _common(record: Any, path: str | None) -> Row:
         "route": text(first(record, ROUTE_NAMES)) or path,
         "session_id": text(first(record, SESSION_NAMES)) or text(named.get(_HELICONE_SESSION)),
         "status": text(first(record, _STATUSES)) or status,
+        "provider": text(record.provider) or provider_at(path),
         "output_text": said,
         **usage_counts(embedded(record.usage, "usage") or response.get("usage")),
     }

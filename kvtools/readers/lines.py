@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from kvtools.readers.sources import DAMAGED
 
@@ -20,8 +21,7 @@ MAX_LINE_BYTES = 32 << 20
 _BOM = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(msgspec.Struct, frozen=True, gc=False):
     """One line without its end. ``fault`` names why it cannot be read (``None``: it can); ``number`` counts from 1."""
 
     number: int

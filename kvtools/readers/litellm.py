@@ -19,11 +19,12 @@ from kvtools.readers.bodies import (
     answer_text,
     body_of,
     prompts_in,
+    provider_at,
     request_columns,
     rows_of,
     usage_counts,
 )
-from kvtools.readers.records import Rejected, count, embedded, first, text
+from kvtools.readers.records import Rejected, count, embedded, first, int64, text
 from kvtools.readers.times import arrival_us, utc_offset_min
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 _FIELDS = (
     "request_id", "id", "call_type", "startTime", "endTime", "completionStartTime", "model", "messages", "response",
     "prompt_tokens", "completion_tokens", "metadata", "cache_hit", "team_id", "session_id", "status",
-    "proxy_server_request", "model_parameters",
+    "proxy_server_request", "model_parameters", "custom_llm_provider", "api_base",
 )  # fmt: skip
 LiteLLMRecord = msgspec.defstruct("LiteLLMRecord", [(n, Any, msgspec.field(default=None)) for n in _FIELDS])
 """The fields of a row that are read; every other field is skipped without being decoded."""
@@ -65,7 +66,9 @@ def _body(record: Any) -> Body:
     request = embedded(record.proxy_server_request, "proxy_server_request")
     if isinstance(request, dict) and "body" in request:
         request = embedded(request["body"], "proxy_server_request")
-    request = {key: value for key, value in request.items() if value} if isinstance(request, dict) else {}
+    # An empty object stands for what is not stored; "stream": false is no such thing.
+    request = request if isinstance(request, dict) else {}
+    request = {key: value for key, value in request.items() if value or (key == "stream" and value is False)}
     parameters = embedded(record.model_parameters, "model_parameters")
     if isinstance(parameters, dict) and parameters.get("tools"):
         request.setdefault("tools", parameters["tools"])
@@ -134,6 +137,8 @@ def _common(record: Any) -> Row:
         "session_id": text(record.session_id),
         # The gateway answered from a cache of its own: the engine never saw this request.
         "status": "cache_hit" if str(record.cache_hit).lower() == "true" else text(record.status),
+        "attempt": int64(metadata.get("attempted_retries")),
+        "provider": _provider(record),
         "output_text": answer_text(response),
         **counts,
         "latency_us": _between(start, end),
@@ -145,6 +150,12 @@ def _common(record: Any) -> Row:
     if record.completion_tokens is not None:
         row["output_tokens"] = count(record.completion_tokens, "completion_tokens")
     return row
+
+
+def _provider(record: Any) -> str | None:
+    """Return whose service answered; LiteLLM says ``openai`` of every server that speaks OpenAI's API, also vLLM."""
+    named, base = text(record.custom_llm_provider), text(record.api_base)
+    return provider_at(base) if named == "openai" and base else named
 
 
 def _response(record: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -137,7 +138,7 @@ def mended(line: Line, fault: Rejected, decoder: msgspec.json.Decoder[Any]) -> I
         return
     for index, data in enumerate(objects(line.data)):
         whole = len(data) == len(line.data)
-        piece = line if whole else replace(line, data=data)
+        piece = line if whole else msgspec.structs.replace(line, data=data)
         entry = _mend(piece, fault if whole else None, decoder)
         yield replace(entry, repairs=(*entry.repairs, "glued_line")) if index == 1 else entry
 
@@ -150,7 +151,7 @@ def _mend(piece: Line, fault: Rejected | None, decoder: msgspec.json.Decoder[Any
             fault = error
     data = escaped(piece.data)
     if data != piece.data:
-        piece = replace(piece, data=data)
+        piece = msgspec.structs.replace(piece, data=data)
         try:
             return Mended(piece, decode(piece, decoder), repairs=("control_char",))
         except Rejected as error:
@@ -266,3 +267,29 @@ def first(record: Any, names: Collection[str]) -> Any:
         if value is not None and value != "":
             return value
     return None
+
+
+def first_of(names: Collection[str]) -> Callable[[Any], Any]:
+    """Return what ``first`` does for these names (two or more): where each line needs it, twice as fast."""
+    values_of = attrgetter(*names)
+
+    def choose(record: Any) -> Any:
+        for value in values_of(record):
+            if value is not None and value != "":
+                return value
+        return None
+
+    return choose
+
+
+def text_of(names: Collection[str]) -> Callable[[Any], str | None]:
+    """Return what ``text`` makes of ``first`` for these names (two or more), as fast as ``first_of``."""
+    values_of = attrgetter(*names)
+
+    def choose(record: Any) -> str | None:
+        for value in values_of(record):
+            if value is not None and value != "":
+                return value if type(value) is str else text(value)
+        return None
+
+    return choose

@@ -54,7 +54,7 @@ def _from_text(text: str) -> int:
     # ISO's compact forms are numbers too. A count of anything since 1970 has neither 8 digits (August 1970) nor
     # 14 (the year 2286), and fromisoformat would take 1712011512345 for a day of the year 1712.
     readings = (_from_number_text, _from_iso)
-    if text.isdecimal() and len(text) in (_COMPACT_DATE, _COMPACT_TIME):
+    if text[4:5] == "-" or (text.isdecimal() and len(text) in (_COMPACT_DATE, _COMPACT_TIME)):
         readings = (_from_iso, _from_number_text)
     for reading in readings:
         try:

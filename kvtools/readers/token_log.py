@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from kvtools.readers.base import JsonLinesReader, Row
-from kvtools.readers.chat_jsonl import ID_NAMES, ROUTE_NAMES, SESSION_NAMES, TIME_NAMES, token_ids
+from kvtools.readers.bodies import given_media, token_ids
+from kvtools.readers.labels import ID_NAMES, ROUTE_NAMES, SESSION_NAMES, TIME_NAMES, Labels
 from kvtools.readers.records import count, first, int64, text
 from kvtools.readers.times import arrival_us
 from kvtools.table import namespace_of
@@ -16,34 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class TokenRecord(msgspec.Struct):
+class TokenRecord(Labels):
     """The fields of a line that are read."""
 
-    id: Any = None
-    request_id: Any = None
-    ts_epoch: Any = None
-    timestamp: Any = None
-    ts: Any = None
-    time: Any = None
-    arrival_time: Any = None
-    start_time: Any = None
-    created_at: Any = None
-    created: Any = None
-    model: Any = None
     adapter: Any = None
     cache_salt: Any = None
-    tenant: Any = None
-    route: Any = None
-    app: Any = None
-    endpoint: Any = None
-    session_id: Any = None
-    conversation_id: Any = None
     prompt_token_ids: list[Any] | None = None
     token_ids: list[Any] | None = None
     output_tokens: Any = None
     cached_tokens: Any = None
     priority: Any = None
     prompt_logprobs: Any = None
+    mm: list[Any] | None = None
 
 
 def token_rows(record: TokenRecord) -> Iterator[Row]:
@@ -66,6 +49,7 @@ def token_rows(record: TokenRecord) -> Iterator[Row]:
         "cached_tokens": count(record.cached_tokens, "cached_tokens"),
         "priority": int64(record.priority),
         "skip_lookup": None if record.prompt_logprobs is None else 1,
+        "media": given_media(record.mm) if ids else None,
     }
 
 

@@ -25,9 +25,9 @@ def short(count: int) -> str:
     return f"{count / 1e6:.2f} M" if count < 1_000_000_000 else f"{count / 1e9:.2f} G"
 
 
-def counted(count: int, thing: str) -> str:
-    """Return ``1 block``, ``2,000 blocks``."""
-    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+def counted(count: int, thing: str, things: str | None = None) -> str:
+    """Return ``1 block``, ``2,000 blocks``; ``things`` where the plural is not the word with an s."""
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {things or thing + 's'}"
 
 
 def blocks(count: int) -> str:
@@ -47,6 +47,17 @@ def period(first_us: int, last_us: int, utc_offset_min: int = 0) -> str:
     end = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%d %b %Y %H:%M}"
     name = f"{first:%z}" if utc_offset_min else "UTC"
     return f"{first:%d %b %Y %H:%M} - {end} {name}"
+
+
+def seconds(duration: float) -> str:
+    """Return a duration in s as ``0.021 s``, ``4.5 s`` or ``130 s``: about two digits and no more."""
+    return (
+        f"{duration:.3f} s"
+        if duration < 1
+        else f"{duration:.1f} s"
+        if duration < 100
+        else f"{duration:,.0f} s"
+    )
 
 
 def _length(seconds: int) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kvtools.profile import Keyed
     from kvtools.writers.keyed_columns import BlockIds
 
-TEXTS = ("messages", "tools", "prompt", "token_ids", "output_text", "status", "source")
+TEXTS = ("messages", "tools", "prompt", "token_ids", "media", "output_text", "status", "source")
 """What is left out. Token ids are text; a status may quote a prompt, and a source is a path."""
 NAMES = ("request_id", "session_id", "route", "namespace")
 _HEX_BYTES = 8

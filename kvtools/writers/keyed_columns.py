@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from kvtools.profile import Keyed
 
-PROMPTS = ("messages", "tools", "prompt", "token_ids")
+PROMPTS = ("messages", "tools", "prompt", "token_ids", "media")
 
 
 def with_token_ids(table: pd.DataFrame, keyed: Keyed) -> pd.DataFrame:
@@ -77,7 +77,7 @@ class BlockIds:
         names = text_column(table, "namespace")
         namespaces = [names[row] for row in keyed.rows.tolist()]
         if keyed.tokens is not None:
-            return block_keys(keyed.tokens, namespaces, self.block_size, partial=True)
+            return block_keys(keyed.tokens, namespaces, self.block_size, partial=True, media=keyed.media)
         return given_keys(ragged_column(table, "block_keys").take(keyed.rows), namespaces)
 
 

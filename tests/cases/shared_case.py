@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from kvtools.blocks import block_keys
+from kvtools.blocks import MediaSpans, block_keys
 from kvtools.cache import Interner, Prompts, Simulation, Workload, simulate, study_cache
 from kvtools.model import Arrivals, CacheSpec, SchedulerSpec
-from kvtools.table import Ragged, namespace_of, offsets_of
+from kvtools.table import Ragged, digest64, namespace_of, offsets_of
 
 
 @dataclass(frozen=True)
@@ -96,4 +96,15 @@ class Case:
         lengths = np.array([len(prompt) for prompt in prompts], dtype=np.int64)
         tokens = Ragged(np.array([t for p in prompts for t in p], dtype=np.int32), offsets_of(lengths))
         names = [namespace_of(None, None, request.get("cache_salt")) for request in self.requests]
-        return lengths, block_keys(tokens, names, block_size)
+        return lengths, block_keys(tokens, names, block_size, media=self._media())
+
+    def _media(self) -> MediaSpans | None:
+        found = [
+            (row, medium["offset"], medium["length"], digest64(medium["hash"]))
+            for row, request in enumerate(self.requests)
+            for medium in request.get("mm", [])
+        ]
+        if not found:
+            return None
+        *places, digests = zip(*found, strict=True)
+        return MediaSpans(*map(np.array, places), np.array(digests, dtype=np.uint64))

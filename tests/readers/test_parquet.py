@@ -207,6 +207,17 @@ def test_inside_gzip(paths: Reader, tmp_path: Path) -> None:
     assert paths(path, input_format="parquet").reasons == ["damaged_stream"]
 
 
+def test_what_a_compressed_file_unpacks_to_is_looked_at_before_it_is_copied(
+    paths: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log.parquet.gz"
+    path.write_bytes(gzip.compress(b"\0" * (8 << 20)))
+    assert paths(path, input_format="parquet").reasons == ["bad_parquet"]
+    monkeypatch.setattr("kvtools.readers.parquet.MAX_UNPACKED_BYTES", 4 << 20)
+    path.write_bytes(gzip.compress(b"PAR1" + b"\0" * (8 << 20)))
+    assert paths(path).reasons == ["file_too_long"]
+
+
 def test_the_digest_is_that_of_the_file(paths: Reader, tmp_path: Path) -> None:
     path = tmp_path / "log.parquet"
     pq.write_table(pa.table({"prompt": ["x"]}), path)

@@ -135,6 +135,13 @@ def test_other_lines_are_no_records(lines_as: Reader) -> None:
         (line("prompt: 'x', prompt_token_ids: [1, x]"), "bad_token_ids"),
         (line("prompt: 'x', prompt_token_ids: [2147483648]"), "bad_token_ids"),
         (line("par"), "cut_line"),
+        # Behind the prompt stands the adapter, and what it computed is never shared with the plain model.
+        (line("prompt: 'x', params: SamplingParams(n=1, temperature=0."), "cut_line"),
+        (
+            line("prompt: 'x', params: SamplingParams(n=1), lora_request: LoRARequest(lora_name='sql"),
+            "cut_line",
+        ),
+        (line("params: SamplingParams(n=1), lora_req"), "cut_line"),
         ("INFO 08-01 12:00:00 [logger.py:39] Received request chatc", "cut_line"),
         (line("prompt: 'x', " + REST, clock="13-45 12:00:00"), "bad_time"),
         (line("prompt: 'x").encode() + b"\xff'", "bad_utf8"),
