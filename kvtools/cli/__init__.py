@@ -19,6 +19,8 @@ from kvtools.errors import EXIT_BUG, EXIT_DONE, EXIT_INTERRUPTED, InputError, Kv
 
 _COMMANDS = {
     "analyze": ("kvtools.cli.analyze", "Say how well a log's prompts reuse the prefix cache."),
+    "explain": ("kvtools.cli.explain", "Show where a request parts from the nearest earlier one."),
+    "diff": ("kvtools.cli.diff", "Compare two requests of a log, or two logs."),
     "replay": ("kvtools.cli.replay", "Replay a log through the simulator, vLLM or a server."),
     "convert": ("kvtools.cli.convert", "Write a log in another format, with or without its text."),
     "formats": ("kvtools.cli.formats", "List the log formats, each with an example line."),

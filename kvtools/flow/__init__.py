@@ -3,6 +3,8 @@
 from kvtools.flow.about import doctor, formats
 from kvtools.flow.analyze import AnalyzeOptions, analyze
 from kvtools.flow.convert import ConvertOptions, convert
+from kvtools.flow.diff import diff_logs, diff_requests
+from kvtools.flow.explain import ExplainOptions, explain
 from kvtools.flow.intake import IntakeOptions, Watcher
 from kvtools.flow.replay import ReplayOptions, replay
 from kvtools.flow.samples import write_sample
@@ -14,6 +16,7 @@ __all__ = [
     "AnalyzeOptions",
     "CacheMemory",
     "ConvertOptions",
+    "ExplainOptions",
     "IntakeOptions",
     "ReplayOptions",
     "SchedulerSpec",
@@ -22,7 +25,10 @@ __all__ = [
     "analyze",
     "cache_memory",
     "convert",
+    "diff_logs",
+    "diff_requests",
     "doctor",
+    "explain",
     "formats",
     "replay",
     "write_sample",

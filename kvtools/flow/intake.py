@@ -15,14 +15,16 @@ from kvtools.report.model import Input
 from kvtools.report.rejects import RejectLog, reject_log
 from kvtools.tokens import (
     DEFAULT_TOKENIZER,
-    CheckedTokenizer,
     FastTokenizerDiffers,
     Tokenizer,
+    how_checked,
     load_tokenizer,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import pandas as pd
 
     from kvtools.chat import ChatTemplate
     from kvtools.model import Rules
@@ -86,6 +88,14 @@ class Intake:
             self.rejects.add(keyed.rejects)
             yield fresh, keyed, dropped
 
+    def again(self) -> Iterator[pd.DataFrame]:
+        """Yield the tables of the same chunks once more; nothing is counted, rejected or keyed a second time."""
+        once = Deduplicator()
+        self.watcher.begin(self.log.size_bytes())
+        reading = ReadOptions(self.options.route_key, self.options.strict, self.options.mapping)
+        for chunk in read(self.log, reading, [], self.watcher.advance):
+            yield once.first_time(chunk)[0].requests
+
     def settled(self, counts: Counts, prompts: int) -> tuple[int, Rules]:
         """Return block size and rules once the log is read.
 
@@ -103,12 +113,7 @@ class Intake:
 
     def tokenizer_check(self) -> str:
         """Say how the ids of this pass were made sure of."""
-        if not isinstance(self.tokenizer, CheckedTokenizer):
-            return "reference"
-        return (
-            f"fast, equal to the reference on {self.tokenizer.checked_prompts} prompts "
-            f"and {self.tokenizer.checked_code_points} code points"
-        )
+        return how_checked(self.tokenizer)
 
 
 def take_in(
