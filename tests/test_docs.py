@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from kvtools.cli import cli
-from kvtools.report import model
+from kvtools.report import diff, explain, findings, model
 
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "docs/cli.md"
@@ -37,7 +37,12 @@ def test_the_option_reference_is_up_to_date() -> None:
 
 def test_every_json_name_is_defined() -> None:
     text = (ROOT / "docs/metrics.md").read_text()
-    for part in (model.Coverage, model.PromptTokens, model.Similarity, model.Cache, model.Report):
+    parts = (
+        model.Coverage, model.PromptTokens, model.Similarity, model.Cache, model.Report,
+        findings.Finding, findings.ClusterFigures, findings.Field, findings.Reachable,
+        explain.Explanation, diff.RequestDiff, diff.LogDiff,
+    )  # fmt: skip
+    for part in parts:
         for name in part.__struct_fields__:
             assert name in text, f"{part.__name__}.{name}"
 

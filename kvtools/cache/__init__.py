@@ -2,7 +2,7 @@
 
 from kvtools.cache.intern import Interner
 from kvtools.cache.scheduler import Simulation, simulate
-from kvtools.cache.study import CacheStudy, Prompts, study_cache, trace_hits
+from kvtools.cache.study import CacheStudy, Prompts, replay_prompts, study_cache, trace_hits, unlimited_hits
 from kvtools.cache.workload import StepTime, Workload, without_needless_blocks
 
 __all__ = [
@@ -12,8 +12,10 @@ __all__ = [
     "Simulation",
     "StepTime",
     "Workload",
+    "replay_prompts",
     "simulate",
     "study_cache",
     "trace_hits",
+    "unlimited_hits",
     "without_needless_blocks",
 ]

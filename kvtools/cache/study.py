@@ -12,6 +12,7 @@ from kvtools.cache.intern import Interner
 from kvtools.cache.lru import lru_hits
 from kvtools.cache.scheduler import simulate
 from kvtools.cache.workload import Workload, without_needless_blocks
+from kvtools.jit import kernel
 from kvtools.model import CacheSpec, ReplayResult, SchedulerSpec, share
 
 if TYPE_CHECKING:
@@ -126,6 +127,28 @@ def replay_prompts(prompts: Prompts, spec: CacheSpec, unlimited: NDArray[np.int6
         hits, evictions, refused = simulation.hit_tokens, simulation.evictions, simulation.refused
     queried = np.where(refused | prompts.skip_lookup, 0, prompts.tokens)
     return ReplayResult("simulator", spec, "cold", queried, np.where(refused, 0, hits), refused, evictions)
+
+
+def unlimited_hits(prompts: Prompts, spec: CacheSpec) -> NDArray[np.int64]:
+    """Return the hit tokens of each prompt where nothing is ever evicted; much cheaper than the whole curve."""
+    blocks = _seen_before(prompts.ids, prompts.offsets, prompts.lookups(spec))
+    return _leading(blocks, prompts, spec)
+
+
+@kernel
+def _seen_before(
+    ids: NDArray[np.int32], offsets: NDArray[np.int64], lookups: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return how many leading blocks of each prompt an earlier one has. Dense ids are numbered at first sight."""
+    known = -1
+    hits = np.zeros(len(offsets) - 1, dtype=np.int64)
+    for request in range(len(offsets) - 1):
+        start = offsets[request]
+        while hits[request] < lookups[request] and ids[start + hits[request]] <= known:
+            hits[request] += 1
+        for place in range(start, offsets[request + 1]):
+            known = max(known, ids[place])
+    return hits
 
 
 def trace_hits(tokens: NDArray[np.int64], keys: Ragged, spec: CacheSpec) -> ReplayResult:

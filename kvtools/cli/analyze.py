@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvtools.cli.options import CACHE, INTAKE, RESULT, only_given, sized, with_options
+from kvtools.cli.options import CACHE, FILE, INTAKE, RESULT, only_given, sized, with_options
 from kvtools.cli.output import keep_apart, result_to
 from kvtools.cli.values import block_counts
 
@@ -48,6 +48,16 @@ ANALYSIS = (
         metavar="N,N,…",
         help="Sizes of the hit curve (default: powers of two).",
     ),
+    click.option(
+        "--findings/--no-findings",
+        default=None,
+        help="Name what breaks the prefix, each cause with its replayed cost (default), or skip it.",
+    ),
+    click.option("--all", "everything", is_flag=True, help="List every finding, not the ten dearest."),
+    click.option(
+        "--show-text", is_flag=True, default=None, help="Show values as they are instead of masked."
+    ),
+    click.option("--patterns", type=FILE, metavar="FILE", help="Further kinds of values, in TOML."),
 )
 
 
@@ -62,6 +72,7 @@ def logs(paths: tuple[str, ...], output_format: str, output: Path | None, **give
     from kvtools.cli.progress import watched  # noqa: PLC0415 - heavy
     from kvtools.flow import AnalyzeOptions, analyze  # noqa: PLC0415 - heavy
 
+    everything = given.pop("everything")
     keep_apart(paths, {"-o": output, "--rejects": given["rejects"]})
     options = AnalyzeOptions(**only_given(sized(given)))
     with result_to(output, utf8=output_format == "json") as write:
@@ -72,5 +83,12 @@ def logs(paths: tuple[str, ...], output_format: str, output: Path | None, **give
             return
         from kvtools.report.text import render_text  # noqa: PLC0415 - heavy
 
-        again = None if "-" in paths else shlex.join(["kvtools", *sys.argv[1:]])
-        write(render_text(report, again=again, color=output is None and sys.stdout.isatty()))
+        color = output is None and sys.stdout.isatty()
+        write(render_text(report, again=_again(paths), color=color, everything=everything))
+
+
+def _again(paths: tuple[str, ...]) -> str | None:
+    """Return the command to build the next step on; none where its input is gone or its URL may carry a secret."""
+    if any(path == "-" or ("://" in path and ("@" in path or "?" in path)) for path in paths):
+        return None
+    return shlex.join(["kvtools", *sys.argv[1:]])

@@ -34,7 +34,9 @@ INTAKE = (
         help="CSV, parquet: where each column comes from, such as prompt=request_json.messages.",
     ),
     click.option(
-        "--tokenizer", metavar="FILE|DIR|bytes", help="tokenizer.json or model folder (default: deepseek)."
+        "--tokenizer",
+        metavar="FILE|DIR|bytes",
+        help="tokenizer.json, tekken.json, *.tiktoken, *.model or model folder (default: deepseek).",
     ),
     click.option("--rejects", type=FILE, metavar="FILE", help="List rejected records in FILE."),
     click.option(

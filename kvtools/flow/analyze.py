@@ -10,17 +10,20 @@ import numpy as np
 from kvtools.cache import Interner, Prompts, study_cache
 from kvtools.cache.demand import overloads
 from kvtools.errors import UsageError
+from kvtools.flow.diagnose import Gathered, diagnose, diagnosis_catalogue, whatif_of
 from kvtools.flow.intake import Intake, IntakeOptions, PathLike, Watcher, take_in
 from kvtools.model import CacheSpec, Outputs
 from kvtools.profile import LogProfile, map_chunk, prefix_similarity, replay_order
 from kvtools.replay.compare import UNKNOWN, Observed, compare
-from kvtools.report.build import Findings, build_report
+from kvtools.report.build import Findings, Reading, build_report, traffic_report
 from kvtools.report.compare import compare_figures
+from kvtools.report.findings import diagnosis_figures
 from kvtools.report.model import Demand, Report, Settings
 from kvtools.table import Ragged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -36,7 +39,8 @@ class AnalyzeOptions(IntakeOptions):
     """What ``analyze`` can be told besides how to read.
 
     ``measure_from`` (0..1) counts only the requests after that share of the log; ``curve_blocks`` are the
-    cache sizes to print.
+    cache sizes to print. ``findings`` asks what breaks the prefix (the log is read twice), with the values
+    masked unless ``show_text``; ``patterns`` is a file of further kinds of values.
     """
 
     capacity_blocks: int | None = None
@@ -44,6 +48,9 @@ class AnalyzeOptions(IntakeOptions):
     outputs: Outputs = "one"
     measure_from: float = 0.0
     curve_blocks: tuple[int, ...] | None = None
+    findings: bool = True
+    show_text: bool = False
+    patterns: Path | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.measure_from < 1:
@@ -64,7 +71,8 @@ def analyze(
     ``paths``: files, globs, folders, or ``-`` for standard input.
 
     Raises:
-        InputError: a path is missing, unreadable or of no known format, or no request has a prompt.
+        InputError: a path is missing, unreadable or of no known format, or no request has a prompt, a length,
+            a time or reported hits.
         RejectedInput: ``options.strict`` and a record cannot be used.
         TemplateError: the chat template is missing or broken.
         UsageError: an option is out of its range.
@@ -75,38 +83,58 @@ def analyze(
 
 def _analyze(intake: Intake, options: AnalyzeOptions) -> Report:
     profile = LogProfile()
+    catalogue = diagnosis_catalogue(options.patterns) if options.findings else None
+    gathered = Gathered()
     for chunk, keyed, dropped in intake.chunks():
         profile.merge(map_chunk(chunk, keyed, dropped))
+        if catalogue is not None:
+            gathered.add(chunk, keyed)
+    if not profile.prompts and profile.traffic.columns().says_something:
+        return traffic_report(_reading(intake, profile, "log", options))
     block_size, rules = intake.settled(profile.counts, profile.prompts)
     requests = profile.requests()
     ids = Interner().intern(requests.keys.values)
     prefix = prefix_similarity(requests, ids)
-    order = replay_order(requests.arrival_us)
+    order, logged = replay_order(requests.arrival_us), requests
     if order is not None:
         requests, prefix = requests.take(order), prefix.take(order)
         ids = Interner().intern(requests.keys.values)
     capacity = options.memory.capacity_blocks(block_size) if options.memory else options.capacity_blocks
     spec = CacheSpec(block_size, capacity, rules, options.outputs)
     study = _studied(requests, ids, spec, options.measure_from)
-    settings = Settings(
-        tokenizer=intake.tokenizer.name if profile.has_text else "none (block ids given)",
-        tokenizer_check=intake.tokenizer_check() if profile.has_text else "not needed",
-        chat_template=intake.template.name,
-        order="log" if order is None else "arrival",
-        measure_from=options.measure_from,
-    )
+    reading = _reading(intake, profile, "log" if order is None else "arrival", options)
+    diagnosis = None
+    if catalogue is not None and gathered.has_text:
+        whatif = whatif_of(logged, order, spec, options.measure_from)
+        ranked = diagnose(intake, gathered, whatif, catalogue)
+        diagnosis = diagnosis_figures(ranked, show_text=options.show_text)
     found = Findings(
-        inputs=intake.inputs(),
-        settings=settings,
-        skipped_files=intake.log.skipped,
+        inputs=reading.inputs,
+        settings=reading.settings,
+        skipped_files=reading.skipped_files,
         profile=profile,
         requests=requests,
         prefix=prefix,
         study=study,
         observed=_observed(requests, study.result),
         demand=_demand(requests, spec),
+        diagnosis=diagnosis,
     )
     return build_report(found, options.curve_blocks)
+
+
+def _reading(intake: Intake, profile: LogProfile, order: str, options: AnalyzeOptions) -> Reading:
+    given = "none (block ids given)" if profile.prompts else "none (no prompts)"
+    settings = Settings(
+        tokenizer=intake.tokenizer.name if profile.has_text else given,
+        tokenizer_check=intake.tokenizer_check() if profile.has_text else "not needed",
+        chat_template=intake.template.name,
+        order=order,
+        measure_from=options.measure_from,
+    )
+    return Reading(
+        inputs=intake.inputs(), settings=settings, skipped_files=intake.log.skipped, profile=profile
+    )
 
 
 def _studied(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from kvtools import __version__
 from kvtools.model import share
-from kvtools.profile.state import UNKNOWN
 from kvtools.report.coverage import coverage
 from kvtools.report.model import (
     SCHEMA_VERSION,
@@ -18,7 +18,6 @@ from kvtools.report.model import (
     CurvePoint,
     Hits,
     Input,
-    Period,
     PromptTokens,
     Report,
     Route,
@@ -27,17 +26,21 @@ from kvtools.report.model import (
     Similarity,
 )
 from kvtools.report.sessions import session_figures
+from kvtools.report.traffic import answers, period_of, traffic_figures
 from kvtools.similarity.consecutive import JaccardSum
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
 
     from numpy.typing import NDArray
 
     from kvtools.cache import CacheStudy
     from kvtools.profile import LogProfile, PrefixSimilarity, RequestColumns
     from kvtools.report.compare import Compare
+    from kvtools.report.findings import Diagnosis
     from kvtools.report.model import Demand
+    from kvtools.report.sessions import SessionFigures
 
 NEEDS = (0.5, 0.8, 0.9, 0.95, 0.99)
 """Shares of the ceiling's hits for which the smallest cache is named."""
@@ -47,19 +50,26 @@ _FEW = 2
 """Of two requests, every shingle is carried by half: a share of variable text says nothing there."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Findings:
-    """All that the rooms before this one worked out."""
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Reading:
+    """What was read, and how."""
 
     inputs: list[Input]
     settings: Settings
     skipped_files: Sequence[str]
     profile: LogProfile
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Findings(Reading):
+    """All that the rooms before this one worked out of the requests with a prompt."""
+
     requests: RequestColumns
     prefix: PrefixSimilarity
     study: CacheStudy
     observed: Compare | None
     demand: Demand | None
+    diagnosis: Diagnosis | None
 
 
 def build_report(found: Findings, curve_blocks: Sequence[int] | None = None) -> Report:
@@ -67,16 +77,13 @@ def build_report(found: Findings, curve_blocks: Sequence[int] | None = None) -> 
     study, profile, requests = found.study, found.profile, found.requests
     variable = profile.sample.variable_tokens()
     everything = np.ones(len(requests.prompt_tokens), dtype=np.bool_)
+    sessions = session_figures(requests, study.result)
     # Ceiling and curve are about every request, also those that a smaller cache refuses.
     queried = int(study.queried.sum())
-    return Report(
-        schema_version=SCHEMA_VERSION,
-        kvtools_version=__version__,
-        inputs=found.inputs,
-        settings=found.settings,
-        coverage=coverage(found.profile.counts, found.skipped_files),
+    return msgspec.structs.replace(
+        traffic_report(found, _supported(found, sessions)),
         requests=len(requests.prompt_tokens),
-        period=_period(requests.arrival_us, profile.utc_offset_min or 0),
+        period=period_of(requests.arrival_us, profile.utc_offset_min or 0),
         prompt_tokens=_lengths(requests.prompt_tokens),
         variable_share=_variable_share(variable, len(requests.prompt_tokens)),
         variable_share_requests=profile.sample.requests,
@@ -95,8 +102,56 @@ def build_report(found: Findings, curve_blocks: Sequence[int] | None = None) -> 
         ],
         observed=found.observed,
         demand=found.demand,
-        sessions=session_figures(requests, study.result),
+        sessions=sessions,
+        findings=None if found.diagnosis is None else found.diagnosis.findings,
+        clusters=[] if found.diagnosis is None else found.diagnosis.clusters,
+        reachable=None if found.diagnosis is None else found.diagnosis.reachable,
     )
+
+
+def traffic_report(reading: Reading, supported: AbstractSet[str] = frozenset()) -> Report:
+    """Return the report on requests of which no prompt is known; ``supported`` names further answers."""
+    profile = reading.profile
+    traffic = traffic_figures(profile.traffic.columns(), profile.utc_offset_min or 0)
+    return Report(
+        schema_version=SCHEMA_VERSION,
+        kvtools_version=__version__,
+        inputs=reading.inputs,
+        settings=reading.settings,
+        coverage=coverage(profile.counts, reading.skipped_files),
+        answers=answers(traffic, profile.prompts, supported),
+        traffic=traffic,
+        requests=0,
+        period=None,
+        prompt_tokens=None,
+        variable_share=None,
+        variable_share_requests=0,
+        similarity=None,
+        routes=[],
+        cache=None,
+        ceiling=None,
+        unique_blocks=None,
+        cache_needed=[],
+        curve=[],
+        observed=None,
+        demand=None,
+        sessions=None,
+        findings=None,
+        clusters=[],
+        reachable=None,
+    )
+
+
+def _supported(found: Findings, sessions: SessionFigures | None) -> set[str]:
+    """Return the answers that take more than a prompt and are there."""
+    there = {
+        "similarity_of_text": found.profile.has_text,
+        "routes": bool(found.profile.route_names),
+        "conversations": sessions is not None,
+        "predicted_against_reported": found.observed is not None,
+        "demand_in_flight": found.demand is not None,
+    }
+    return {name for name, is_there in there.items() if is_there}
 
 
 def _variable_share(variable: dict[int, tuple[int, int]], requests: int) -> float | None:
@@ -111,13 +166,6 @@ def curve_sizes(unique_blocks: int) -> list[int]:
     while sizes[-1] < unique_blocks:
         sizes.append(2 * sizes[-1])
     return sizes
-
-
-def _period(arrival_us: NDArray[np.int64], utc_offset_min: int) -> Period | None:
-    known = arrival_us[arrival_us != UNKNOWN]
-    if not len(known):
-        return None
-    return Period(first_us=int(known.min()), last_us=int(known.max()), utc_offset_min=utc_offset_min)
 
 
 def _lengths(tokens: NDArray[np.int64]) -> PromptTokens:

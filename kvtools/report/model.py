@@ -12,7 +12,9 @@ import msgspec
 
 from kvtools.errors import InputError
 from kvtools.report.compare import Compare
+from kvtools.report.findings import ClusterFigures, Finding, Reachable
 from kvtools.report.sessions import SessionFigures
+from kvtools.report.traffic import Answer, Period, Traffic
 
 SCHEMA_VERSION = 1
 
@@ -26,13 +28,23 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
-    """In records: ``read`` = ``requests`` + ``rejected`` + ``without_prompt`` + ``duplicates`` + ``not_sent``."""
+    """In records: ``read`` = ``requests`` + ``rejected`` + ``without_prompt`` + ``duplicates`` + ``not_sent``.
+
+    ``failed``, ``retries`` and ``streamed`` are of the requests that were sent, with a prompt or without;
+    ``truncated_prompts``, ``with_media`` and ``bad_arguments`` of those with a prompt.
+    """
 
     read: int
     rejected: int
     without_prompt: int
     duplicates: int
     not_sent: int
+    failed: int | None
+    retries: int | None
+    streamed: int | None
+    truncated_prompts: int
+    with_media: int
+    bad_arguments: int
     rejected_by_reason: dict[str, int]
     repaired_lines: dict[str, int]
     skipped_files: list[str]
@@ -46,14 +58,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     chat_template: str
     order: str
     measure_from: float
-
-
-class Period(msgspec.Struct, frozen=True, kw_only=True):
-    """First and last arrival in µs, since the epoch or the start of a trace; the zone that the log is written in."""
-
-    first_us: int
-    last_us: int
-    utc_offset_min: int
 
 
 class PromptTokens(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,28 +147,37 @@ class CacheNeed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """All that ``kvtools analyze logs`` knows of a log."""
+    """All that ``kvtools analyze logs`` knows of a log.
+
+    ``answers`` says which of it this log can support. Where no request has a prompt there is nothing to look up:
+    ``prompt_tokens``, ``similarity``, ``cache``, ``ceiling`` and ``unique_blocks`` are ``None``, lists are empty.
+    """
 
     schema_version: int
     kvtools_version: str
     inputs: list[Input]
     settings: Settings
     coverage: Coverage
+    answers: list[Answer]
+    traffic: Traffic
     requests: int
     period: Period | None
-    prompt_tokens: PromptTokens
+    prompt_tokens: PromptTokens | None
     variable_share: float | None
     variable_share_requests: int
-    similarity: Similarity
+    similarity: Similarity | None
     routes: list[Route]
-    cache: Cache
-    ceiling: Hits
-    unique_blocks: int
+    cache: Cache | None
+    ceiling: Hits | None
+    unique_blocks: int | None
     cache_needed: list[CacheNeed]
     curve: list[CurvePoint]
     observed: Compare | None
     demand: Demand | None
     sessions: SessionFigures | None
+    findings: list[Finding] | None
+    clusters: list[ClusterFigures]
+    reachable: Reachable | None
 
     def to_json(self) -> str:
         """Return the report as indented JSON with a final line feed."""

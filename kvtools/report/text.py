@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
@@ -10,29 +11,59 @@ from rich.table import Table
 from rich.text import Text
 
 from kvtools.report.compare import differences, headline
+from kvtools.report.coverage import coverage_lines
+from kvtools.report.findings_text import findings_part
+from kvtools.report.layout import labelled
 from kvtools.report.numbers import bars, blocks, counted, percent, period, ratio, short
 from kvtools.report.sessions import session_lines
+from kvtools.report.traffic_text import all_lengths, page_without_prompts, reported_lines
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from kvtools.report.model import Period, Report
+    from kvtools.report.model import Cache, Hits, PromptTokens, Report, Similarity
+    from kvtools.report.traffic import Period
 
 WIDTH = 80
 ROUTES_SHOWN = 10
 FEW_SIZES = 4
 SPOKEN_SHARE = 0.05
-_LABEL_CHARS = 15
 
 
-def render_text(report: Report, *, again: str | None = None, color: bool = False, width: int = WIDTH) -> str:
+@dataclass(frozen=True, slots=True)
+class _Replayed:
+    """A report on requests with prompts, with the figures that only those have."""
+
+    report: Report
+    cache: Cache
+    ceiling: Hits
+    tokens: PromptTokens
+    similarity: Similarity
+
+
+def _replayed(report: Report) -> _Replayed | None:
+    cache, ceiling, tokens, similarity = report.cache, report.ceiling, report.prompt_tokens, report.similarity
+    if cache is None or ceiling is None or tokens is None or similarity is None:
+        return None
+    return _Replayed(report, cache, ceiling, tokens, similarity)
+
+
+def render_text(
+    report: Report,
+    *,
+    again: str | None = None,
+    color: bool = False,
+    width: int = WIDTH,
+    everything: bool = False,
+) -> str:
     """Return the report as text for a terminal ``width`` columns wide.
 
     ``again``: the command that made the report, to build the next step from; ``None`` leaves the step out.
+    ``everything`` lists all findings, those that cost next to nothing too.
     """
     page = io.StringIO()
     console = Console(file=page, width=width, force_terminal=color, no_color=not color, highlight=False)
-    console.print(_page(report), soft_wrap=False)
+    console.print(_page(report, everything=everything), soft_wrap=False)
     lines = [line.rstrip() for line in page.getvalue().splitlines()]
     if again is not None:
         # A command is not wrapped: it has to survive copy and paste.
@@ -40,24 +71,35 @@ def render_text(report: Report, *, again: str | None = None, color: bool = False
     return "\n".join(lines) + "\n"
 
 
-def _page(report: Report) -> RenderableType:
+def _page(report: Report, *, everything: bool) -> RenderableType:
+    replayed = _replayed(report)
+    if replayed is None:
+        return page_without_prompts(report)
     parts: list[RenderableType] = [
-        Text(_headline(report), style="bold"),
-        *(Text(f"  {line}") for line in _basis(report)),
+        Text(_headline(replayed), style="bold"),
+        *(Text(f"  {line}") for line in _basis(replayed)),
         Text(),
-        *(_labelled(label, text) for label, text in _figures(report)),
-        *_demand(report),
+        *_findings(report, everything=everything),
+        *(labelled(label, text) for label, text in _figures(replayed)),
+        *_demand(report, replayed.cache),
         *_sessions(report),
+        *_reported(report),
     ]
     if report.routes:
         parts += [Text(), _routes(report)]
     if report.observed is not None:
         parts += [Text(), Text(headline(report.observed)), *map(Text, differences(report.observed))]
+        parts += _not_compared(report)
     return Group(*parts)
 
 
-def _headline(report: Report) -> str:
-    cache, ceiling = report.cache, report.ceiling
+def _findings(report: Report, *, everything: bool) -> list[RenderableType]:
+    part = findings_part(report, everything=everything)
+    return [*part, Text()] if part else []
+
+
+def _headline(found: _Replayed) -> str:
+    cache, ceiling = found.cache, found.ceiling
     if not ceiling.hit_tokens:
         return (
             f"0.0 % hit rate: no two prompts share their first block of {cache.block_size:,} tokens; "
@@ -65,22 +107,29 @@ def _headline(report: Report) -> str:
         )
     size = counted(cache.capacity_blocks or 0, "block")
     if cache.refused_requests:
-        return _headline_with_refused(report, size)
+        return _headline_with_refused(found, size)
     now = f"{percent(cache.hit_rate)} of prompt tokens hit"
     if cache.capacity_blocks is None:
-        return f"{now} the prefix cache (unlimited, cold start)."
+        return f"{now} the prefix cache{_within_reach(found.report)}."
     if not cache.hit_tokens:
         return f"0.0 % hit rate in {size}: too small for this traffic; {percent(ceiling.hit_rate)} without a limit."
     return f"{now} in {size}; {percent(ceiling.hit_rate)} in an unlimited cache."
 
 
-def _headline_with_refused(report: Report, size: str) -> str:
+def _within_reach(report: Report) -> str:
+    reached = report.reachable
+    if reached is None or not reached.fixes:
+        return " (unlimited, cold start)"
+    return f"; {percent(reached.hit_rate)} are within reach"
+
+
+def _headline_with_refused(found: _Replayed, size: str) -> str:
     """Say first that the figure is about some of the requests: the larger ones never run in this cache."""
-    cache = report.cache
+    cache = found.cache
     if not cache.queried_tokens:
-        return f"No request fits into {size}: nothing would run. {percent(report.ceiling.hit_rate)} without a limit."
+        return f"No request fits into {size}: nothing would run. {percent(found.ceiling.hit_rate)} without a limit."
     return (
-        f"{cache.refused_requests:,} of {report.requests:,} requests do not fit into {size} and are refused; "
+        f"{cache.refused_requests:,} of {found.report.requests:,} requests do not fit into {size} and are refused; "
         f"{percent(cache.hit_rate)} of the others' prompt tokens hit."
     )
 
@@ -89,13 +138,13 @@ def _when(covered: Period) -> str:
     return period(covered.first_us, covered.last_us, covered.utc_offset_min)
 
 
-def _basis(report: Report) -> list[str]:
-    cache, settings = report.cache, report.settings
+def _basis(found: _Replayed) -> list[str]:
+    report, cache, settings = found.report, found.cache, found.report.settings
     when = f" · {_when(report.period)}" if report.period else ""
     size = "unlimited cache" if cache.capacity_blocks is None else counted(cache.capacity_blocks, "block")
     template = "" if settings.tokenizer_check == "not needed" else f", {settings.chat_template} template"
     lines = [
-        f"{counted(report.requests, 'request')} · {short(report.prompt_tokens.total)} prompt tokens{when}",
+        f"{counted(report.requests, 'request')} · {short(found.tokens.total)} prompt tokens{when}",
         f"{settings.tokenizer}{template}",
         f"{cache.model}, block {cache.block_size:,}, {cache.rules} rules · {size}",
         f"{cache.start_state} start · one request at a time",
@@ -103,34 +152,17 @@ def _basis(report: Report) -> list[str]:
     if settings.measure_from:
         begun = percent(settings.measure_from)
         lines.append(f"counted after the first {begun} of the log, which only fills the cache")
-    return lines + _coverage(report)
+    if report.traffic.requests > report.requests and report.traffic.prompt_tokens is not None:
+        lines.append(
+            f"in all, with and without prompt: {counted(report.traffic.requests, 'request')} · "
+            f"{short(report.traffic.prompt_tokens.total)} prompt tokens"
+        )
+    return lines + coverage_lines(report.coverage, report.requests)
 
 
-def _coverage(report: Report) -> list[str]:
-    coverage = report.coverage
-    gone = (
-        (coverage.rejected, "rejected"),
-        (coverage.without_prompt, "without prompt"),
-        (coverage.duplicates, "duplicates"),
-    )
-    lines = [f"read {coverage.read:,} records: " + ", ".join(f"{count:,} {what}" for count, what in gone)]
-    if 2 * coverage.rejected > coverage.read:
-        lines.insert(0, f"ONLY {percent(report.requests / coverage.read)} OF THE RECORDS COULD BE USED")
-    if coverage.rejected:
-        reasons = ", ".join(f"{reason} {count:,}" for reason, count in coverage.rejected_by_reason.items())
-        lines.append(f"rejected: {reasons} (--rejects FILE lists them)")
-    if coverage.not_sent:
-        lines.append(f"{counted(coverage.not_sent, 'record')} never reached an engine: no lookup")
-    if coverage.repaired_lines:
-        faults = ", ".join(f"{fault} {count:,}" for fault, count in coverage.repaired_lines.items())
-        lines.append(f"read although damaged: {faults}")
-    if coverage.skipped_files:
-        lines.append(f"{counted(len(coverage.skipped_files), 'file')} skipped: no known format")
-    return lines
-
-
-def _figures(report: Report) -> list[tuple[str, str]]:
-    tokens, similar, sampled = report.prompt_tokens, report.similarity, report.variable_share_requests
+def _figures(found: _Replayed) -> list[tuple[str, str]]:
+    report, tokens, similar = found.report, found.tokens, found.similarity
+    sampled = report.variable_share_requests
     lengths = f"{tokens.mean:,.0f} ± {tokens.std:,.0f} tokens (p95 {tokens.p95:,.0f}, max {tokens.max:,})"
     if report.variable_share is not None:
         lengths += f" · variable {percent(report.variable_share)}"
@@ -144,23 +176,24 @@ def _figures(report: Report) -> list[tuple[str, str]]:
     nearest = f"p50 {ratio(similar.nearest_prefix_p50)}, p90 {ratio(similar.nearest_prefix_p90)}"
     return [
         ("Prompts", lengths),
+        *all_lengths(report.traffic, report.requests),
         ("Consecutive", f"Jaccard {consecutive}"),
         ("Nearest", f"best prefix Jaccard in the 1,000 before: {nearest}"),
-        *_cache_needed(report),
+        *_cache_needed(found),
     ]
 
 
-def _cache_needed(report: Report) -> list[tuple[str, str]]:
-    if not report.ceiling.hit_tokens or not report.curve:
+def _cache_needed(found: _Replayed) -> list[tuple[str, str]]:
+    if not found.ceiling.hit_tokens or not found.report.curve:
         return []
-    need = {round(100 * n.share_of_ceiling): n.capacity_blocks for n in report.cache_needed}
+    need = {round(100 * n.share_of_ceiling): n.capacity_blocks for n in found.report.cache_needed}
     needed = f"90 % of the ceiling's hits fit in {counted(need[90], 'block')}, 99 % in {need[99]:,}"
-    return [("Cache needed", needed), *_curve(report)]
+    return [("Cache needed", needed), *_curve(found)]
 
 
-def _curve(report: Report) -> list[tuple[str, str]]:
+def _curve(found: _Replayed) -> list[tuple[str, str]]:
     """Return a few sizes with their rates, many as bars with the cache's own size marked."""
-    points, size = report.curve, report.cache.capacity_blocks
+    points, size = found.report.curve, found.cache.capacity_blocks
     if len(points) <= FEW_SIZES:
         rates = " · ".join(f"{percent(point.hit_rate)} at {point.capacity_blocks:,}" for point in points)
         return [("", f"LRU: {rates} blocks")]
@@ -179,20 +212,12 @@ def _curve(report: Report) -> list[tuple[str, str]]:
     return rows
 
 
-def _labelled(label: str, text: str) -> RenderableType:
-    grid = Table.grid(padding=0)
-    grid.add_column(width=_LABEL_CHARS)
-    grid.add_column()
-    grid.add_row(Text(label), Text(text))
-    return grid
-
-
-def _demand(report: Report) -> list[RenderableType]:
-    demand, capacity = report.demand, report.cache.capacity_blocks
+def _demand(report: Report, cache: Cache) -> list[RenderableType]:
+    demand, capacity = report.demand, cache.capacity_blocks
     if demand is None or not demand.stretches or capacity is None:
         return []
     return [
-        _labelled(
+        labelled(
             "In flight",
             f"up to {demand.peak_blocks:,} blocks were needed of {capacity:,}, too many for "
             f"{demand.over_capacity_us / 1e6:,.0f} s: there the hit rate is not about prompts",
@@ -206,7 +231,23 @@ def _sessions(report: Report) -> list[RenderableType]:
     if figures is None or not (figures.by_id or figures.requests >= SPOKEN_SHARE * report.requests):
         return []
     lines = session_lines(figures)
-    return [_labelled("" if index else "Conversations", line) for index, line in enumerate(lines)]
+    return [labelled("" if index else "Conversations", line) for index, line in enumerate(lines)]
+
+
+def _reported(report: Report) -> list[RenderableType]:
+    """Return what the server reported where it is not compared with what was replayed."""
+    reported = report.traffic.reported
+    if reported is None or (report.observed is not None and not reported.hosted_requests):
+        return []
+    return [labelled(label, text) for label, text in reported_lines(reported)]
+
+
+def _not_compared(report: Report) -> list[RenderableType]:
+    compared = report.observed
+    if compared is None:
+        return []
+    left = report.requests - compared.equal_requests - compared.different_requests
+    return [Text(f"  {counted(left, 'request')} left out: one side has no figure")] if left else []
 
 
 def _routes(report: Report) -> RenderableType:
@@ -233,7 +274,8 @@ def _routes(report: Report) -> RenderableType:
 
 def _next_option(report: Report) -> str:
     """Return what to add to the command: the cache's size where none was given, else the form with all figures."""
-    if report.cache.capacity_blocks is None and report.ceiling.hit_tokens:
+    found = _replayed(report)
+    if found is not None and found.cache.capacity_blocks is None and found.ceiling.hit_tokens:
         enough = next(n.capacity_blocks for n in report.cache_needed if n.share_of_ceiling == 0.9)
         return f"--capacity-blocks {enough}"
     return "--format json"

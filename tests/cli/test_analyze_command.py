@@ -25,13 +25,21 @@ SIMILARITY = {
 HITS = {"hit_tokens", "hit_rate"}
 KEYS: dict[str, set[str]] = {
     "": {
-        "schema_version", "kvtools_version", "inputs", "settings", "coverage", "requests", "period",
+        "schema_version", "kvtools_version", "inputs", "settings", "coverage", "answers", "traffic", "requests", "period",
         "prompt_tokens", "variable_share", "variable_share_requests", "similarity", "routes", "cache",
         "ceiling", "unique_blocks", "cache_needed", "curve", "observed", "demand", "sessions",
+        "findings", "clusters", "reachable",
     },
     "inputs": {"path", "sha256", "requests"},
     "settings": {"tokenizer", "tokenizer_check", "chat_template", "order", "measure_from"},
-    "coverage": {"read", "rejected", "without_prompt", "duplicates", "not_sent", "rejected_by_reason", "repaired_lines", "skipped_files"},
+    "coverage": {
+        "read", "rejected", "without_prompt", "duplicates", "not_sent", "failed", "retries", "streamed",
+        "truncated_prompts", "with_media", "bad_arguments", "rejected_by_reason", "repaired_lines", "skipped_files",
+    },
+    "answers": {"name", "supported", "why"},
+    "traffic": {
+        "requests", "arrivals", "period", "rate_per_s", "interarrival_s", "prompt_tokens", "output_tokens", "reported",
+    },
     "period": {"first_us", "last_us", "utc_offset_min"},
     "prompt_tokens": TOKENS,
     "similarity": SIMILARITY,
@@ -43,6 +51,15 @@ KEYS: dict[str, set[str]] = {
     "ceiling": HITS,
     "cache_needed": {"share_of_ceiling", "capacity_blocks"},
     "curve": {"capacity_blocks", "hit_tokens", "hit_rate"},
+}  # fmt: skip
+TRAFFIC_KEYS = {
+    "interarrival_s": {"mean", "p50", "p95", "max"},
+    "prompt_tokens": {"requests", *TOKENS},
+    "output_tokens": {"requests", *TOKENS},
+    "reported": {
+        "requests", "left_out_requests", "prompt_tokens", "cached_tokens", "hit_rate", "hosted_requests",
+        "off_grid_requests",
+    },
 }  # fmt: skip
 ROUTE_KEYS = {
     "prompt_tokens": TOKENS,
@@ -65,6 +82,21 @@ def test_json_has_exactly_the_documented_keys(kvtools: Run, log: Path) -> None:
     assert ended.out.endswith("}\n")
 
 
+def test_a_log_without_prompts_has_the_same_keys(kvtools: Run, tmp_path: Path) -> None:
+    usage = {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}
+    lines = [{"id": f"{n}", "ts": n, "prompt": None, "usage": usage} for n in (1, 3)]
+    lengths = tmp_path / "lengths.jsonl"
+    lengths.write_text("\n".join(map(json.dumps, lines)))
+    ended = kvtools("analyze", lengths, *BYTES, "--format", "json")
+    assert (ended.code, ended.err) == (0, "")
+    report = json.loads(ended.out)
+    assert set(report) == KEYS[""]
+    assert {name: set(report["traffic"][name]) for name in TRAFFIC_KEYS} == TRAFFIC_KEYS
+    nothing = ("prompt_tokens", "similarity", "cache", "ceiling", "unique_blocks", "period", "observed")
+    assert [report[name] for name in nothing] == [None] * len(nothing)
+    assert (report["requests"], report["curve"], report["routes"]) == (0, [], [])
+
+
 def test_the_figures_of_a_small_log(kvtools: Run, log: Path) -> None:
     report = json.loads(kvtools("analyze", log, *BYTES, "--format", "json", "--curve-blocks", "1_0,100").out)
     assert report["schema_version"] == 1
@@ -74,7 +106,10 @@ def test_the_figures_of_a_small_log(kvtools: Run, log: Path) -> None:
     assert report["requests"] == 3
     assert report["prompt_tokens"] == {"total": 120, "mean": 40, "std": 0, "p50": 40, "p95": 40, "max": 40}
     assert report["coverage"] == {
-        "read": 3, "rejected": 0, "without_prompt": 0, "duplicates": 0, "not_sent": 0, "rejected_by_reason": {}, "repaired_lines": {}, "skipped_files": [],
+        "read": 3, "rejected": 0, "without_prompt": 0, "duplicates": 0, "not_sent": 0,
+        "failed": None, "retries": None, "streamed": None,
+        "truncated_prompts": 0, "with_media": 0, "bad_arguments": 0,
+        "rejected_by_reason": {}, "repaired_lines": {}, "skipped_files": [],
     }  # fmt: skip
     cache = report["cache"]
     assert (cache["block_size"], cache["capacity_blocks"], cache["rules"]) == (16, None, "vllm")

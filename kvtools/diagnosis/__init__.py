@@ -1,0 +1,1 @@
+"""What breaks the prefix, and what each cause costs."""

@@ -1,0 +1,145 @@
+"""Diagnosis: a sample of the log's texts says what may break the prefix; a second pass says what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kvtools.diagnosis.byte_forms import form_clusters
+from kvtools.diagnosis.candidates import Bounds, clusters_of
+from kvtools.diagnosis.ranking import RANKED_SHARE, Ranked, ranked
+from kvtools.diagnosis.rekeyed import keyed_again, prompts_of
+from kvtools.diagnosis.trials import Fixes, Trials, rewriting_of
+from kvtools.diagnosis.whatif import Prompted, WhatIf
+from kvtools.fields import SectionSample, grouped, learn_group
+from kvtools.fields.catalogue import Catalogue
+from kvtools.table import concat_ragged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from kvtools.diagnosis.candidates import Cluster
+    from kvtools.flow.intake import Intake
+    from kvtools.model import CacheSpec
+    from kvtools.profile import Keyed, RequestColumns
+    from kvtools.readers import Chunk
+
+MAX_CLUSTERS = 56
+MAX_FORM_CLUSTERS = 8
+"""Clusters that are replayed, those that can gain most; a request knows its clusters by the bits of a word."""
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What the first pass keeps for the diagnosis: texts, and which requests of each chunk have a prompt."""
+
+    sample: SectionSample = field(default_factory=SectionSample)
+    rows: list[NDArray[np.int64]] = field(default_factory=list)
+
+    @property
+    def has_text(self) -> bool:
+        """Whether any request had text to look at."""
+        return bool(self.sample.texts) or self.sample.level > 0
+
+    def add(self, chunk: Chunk, keyed: Keyed) -> None:
+        """Take in a chunk of the first pass."""
+        self.sample.add(chunk.requests, keyed.rows)
+        self.rows.append(keyed.rows)
+
+
+def diagnosis_catalogue(patterns: Path | None) -> Catalogue:
+    """Return the kinds of values that are known, with those of a file of the user's.
+
+    Raises:
+        InputError: the file is missing or not TOML.
+        UsageError: a pattern in it is wrong.
+    """
+    return Catalogue.bundled() if patterns is None else Catalogue.bundled().extended(patterns)
+
+
+def whatif_of(
+    requests: RequestColumns, order: NDArray[np.int64] | None, spec: CacheSpec, measure_from: float
+) -> WhatIf:
+    """Return the log as it was, for replays with other prompts. ``requests`` are in log order."""
+    return WhatIf(
+        prompt_tokens=requests.prompt_tokens,
+        keys=requests.keys,
+        samples=requests.samples,
+        skip_lookup=requests.skip_lookup,
+        order=np.arange(len(requests.prompt_tokens)) if order is None else order,
+        spec=spec,
+        measure_from=measure_from,
+    )
+
+
+def diagnose(intake: Intake, gathered: Gathered, whatif: WhatIf, catalogue: Catalogue) -> Ranked:
+    """Return what breaks the prefixes of a log, each cause with its replayed gain.
+
+    The log is read once more, and again where fixes of two clusters meet in one request.
+    """
+    clusters = _clusters(intake, gathered.sample, whatif, catalogue)
+    trials = Trials.of(clusters, intake.keying)
+    if clusters:
+        for table, rows, first in _second_pass(intake, gathered.rows):
+            trials.add(table, rows, first)
+
+    def rewrite(fixes: Sequence[tuple[Cluster, Fixes]], numbers: NDArray[np.int64]) -> Prompted:
+        return _rewritten(intake, gathered.rows, fixes, numbers)
+
+    return ranked(trials, whatif, rewrite)
+
+
+def _clusters(intake: Intake, sample: SectionSample, whatif: WhatIf, catalogue: Catalogue) -> list[Cluster]:
+    texts = list(sample.texts.values())
+    learned = [one for group in grouped(texts) for one in learn_group(group, catalogue)]
+    bounds = Bounds(
+        count_tokens=lambda them: intake.tokenizer.encode(list(them)).lengths().tolist(),
+        block_size=whatif.spec.block_size,
+        scale=sample.scale,
+        every_request=whatif.spec.capacity_blocks is not None,
+        least=RANKED_SHARE * float(whatif.prompt_tokens.sum()),
+    )
+    found = sorted(
+        clusters_of(learned, bounds),
+        key=lambda c: -max(candidate.bound_tokens for candidate in c.candidates),
+    )
+    return found[:MAX_CLUSTERS] + form_clusters(texts, sample.scale)[:MAX_FORM_CLUSTERS]
+
+
+def _second_pass(
+    intake: Intake, rows: Sequence[NDArray[np.int64]]
+) -> Iterator[tuple[pd.DataFrame, NDArray[np.int64], int]]:
+    """Yield each chunk's table once more, with the requests that have a prompt and the number of the first."""
+    first = 0
+    for table, kept in zip(intake.again(), rows, strict=True):
+        yield table, kept, first
+        first += len(kept)
+
+
+def _rewritten(
+    intake: Intake,
+    rows: Sequence[NDArray[np.int64]],
+    fixes: Sequence[tuple[Cluster, Fixes]],
+    numbers: NDArray[np.int64],
+) -> Prompted:
+    """Return some requests with all these fixes at once."""
+    rewriting, parts = rewriting_of(fixes), []
+    for table, kept, first in _second_pass(intake, rows):
+        mine = numbers[(numbers >= first) & (numbers < first + len(kept))] - first
+        if len(mine):
+            prompts = prompts_of(table, kept[mine])
+            changed = [
+                (at, prompt.rewritten(rewriting)) for at, prompt in zip(mine.tolist(), prompts, strict=True)
+            ]
+            parts.append(keyed_again(intake.keying, table, kept, first, changed))
+    return Prompted(
+        np.concatenate([part.numbers for part in parts]),
+        np.concatenate([part.prompt_tokens for part in parts]),
+        concat_ragged([part.keys for part in parts], np.uint64),
+    )

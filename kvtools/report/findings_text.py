@@ -1,0 +1,88 @@
+"""The findings on a terminal: what breaks the prefix, dearest first, and what the fixes reach together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from kvtools.report.numbers import percent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import RenderableType
+
+    from kvtools.report.findings import Finding
+    from kvtools.report.model import Report
+
+SHOWN = 10
+
+
+def findings_part(report: Report, *, everything: bool) -> list[RenderableType]:
+    """Return the table of findings: the first ten that are worth advice, or all of them."""
+    findings = report.findings
+    if findings is None or report.cache is None:
+        return []
+    listed = [f for f in findings if everything or f.severity != "info"]
+    shown = listed if everything else listed[:SHOWN]
+    more = len(findings) - len(shown)
+    hint = f"  {more:,} more with --all" if more else ""
+    if not shown:
+        return [Text("Nothing that varies in front of stable text costs a tenth of a point."), *_lines(hint)]
+    return [_table(report, shown), *_lines(_reached(report)), *_lines(hint)]
+
+
+def _table(report: Report, shown: Sequence[Finding]) -> Table:
+    numbers = {f.id: number for number, f in enumerate(shown, 1)}
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
+    table.add_column("", justify="right", width=2)
+    table.add_column("What breaks the prefix", no_wrap=True, overflow="ellipsis", max_width=23)
+    table.add_column("where", no_wrap=True, overflow="ellipsis", max_width=19)
+    table.add_column("cluster", no_wrap=True, overflow="ellipsis", max_width=16)
+    table.add_column("lost", justify="right", no_wrap=True)
+    table.add_column("if fixed", justify="right", no_wrap=True)
+    for place, finding in enumerate(shown):
+        table.add_row(
+            str(place + 1),
+            Text(_what(finding)),
+            f"{finding.section.removesuffix(' message')}, char {finding.position_chars:,}",
+            Text(f"{finding.cluster} {finding.route or ''}".strip()),
+            "-" if finding.tokens_lost is None else f"{finding.tokens_lost:,}",
+            percent(finding.hit_rate_if_fixed),
+        )
+        if place + 1 == len(shown) or shown[place + 1].cluster != finding.cluster:
+            together = _together(report, finding.cluster, numbers)
+            if together is not None:
+                table.add_row("", together[0], "", "", "", percent(together[1]))
+    return table
+
+
+def _what(finding: Finding) -> str:
+    if finding.kind == "fields":
+        return ", ".join(field.name.replace("_", " ") for field in finding.fields)
+    name = finding.fields[0].name if finding.fields and finding.kind in {"text", "number"} else finding.kind
+    what = name.replace("_", " ")
+    return f"{what} ({finding.granularity})" if finding.granularity else what
+
+
+def _together(report: Report, cluster: str, numbers: dict[str, int]) -> tuple[str, float | None] | None:
+    """Return the fixes of a cluster that pay together, where they are several."""
+    of = next(c for c in report.clusters if c.name == cluster)
+    listed = sorted(numbers[one] for one in of.fixes if one in numbers)
+    if len(listed) < 2:
+        return None
+    return f"{' + '.join(map(str, listed))} together", of.hit_rate_if_fixed
+
+
+def _reached(report: Report) -> str:
+    if report.reachable is None or report.cache is None or len(report.reachable.fixes) < 2:
+        return ""
+    fixes = sum(len(step.findings) for step in report.reachable.fixes)
+    now, then = percent(report.cache.hit_rate), percent(report.reachable.hit_rate)
+    return f"   all {fixes} together: {now} → {then}"
+
+
+def _lines(line: str) -> list[Text]:
+    return [Text(line)] if line else []

@@ -1,0 +1,191 @@
+"""What breaks the prefix, against logs whose faults are known: planted, repaired by their own generator, or by hand."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kvtools.flow import AnalyzeOptions, analyze
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kvtools.report.model import Report
+
+PLANTED = {
+    "tenant-00": ("time", ["time"], 14),
+    "tenant-01": ("time", ["time"], 14),
+    "tenant-02": ("uuid", ["uuid"], 12),
+    "tenant-03": ("fields", ["name", "user_id", "locale"], None),
+    "tenant-06": ("permuted_block", ["examples"], None),
+}
+"""What the generator of the common log does to its tenants, where it costs hits: kind, fields, character."""
+
+REPAIRED_20K = {
+    "tenant-00": 0.8050,
+    "tenant-01": 0.6415,
+    "tenant-02": 0.6431,
+    "tenant-03": 0.6573,
+    "tenant-06": 0.6237,
+}
+"""Hit rates of 20,000 requests, seed 7, with one tenant repaired by the generator itself."""
+
+
+@pytest.fixture(scope="module")
+def generator(shared: Path) -> Path:
+    return shared / "peers/make_log.py"
+
+
+def made(generator: Path, target: Path, *options: str, requests: int = 2000) -> Path:
+    """Write a log of the generator, seed 7."""
+    arguments = ["--n", str(requests), "--seed", "7", "--out", str(target), *options]
+    subprocess.run([sys.executable, str(generator), *arguments], check=True)
+    return target
+
+
+@pytest.fixture(scope="module")
+def log(generator: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(generator, tmp_path_factory.mktemp("peers") / "log.jsonl")
+
+
+@pytest.fixture(scope="module")
+def report(log: Path) -> Report:
+    return analyze(log)
+
+
+def test_the_ranked_findings_are_the_planted_faults(report: Report) -> None:
+    assert report.findings is not None
+    ranked = [finding for finding in report.findings if finding.severity != "info"]
+    assert {f.route: (f.kind, [field.name for field in f.fields]) for f in ranked} == {
+        route: (kind, fields) for route, (kind, fields, _) in PLANTED.items()
+    }
+    assert len(ranked) == len(PLANTED)
+    for finding in ranked:
+        character = PLANTED[finding.route or ""][2]
+        assert finding.section == "system message"
+        assert character is None or finding.position_chars == character
+        assert finding.granularity == ("second" if finding.kind == "time" else None)
+
+
+def test_drifting_line_ends_are_listed_without_advice(report: Report) -> None:
+    assert report.findings is not None
+    info = [finding for finding in report.findings if finding.severity == "info"]
+    assert [(finding.route, finding.kind) for finding in info] == [("tenant-05", "line_ends")]
+
+
+def test_values_are_masked_unless_asked_for(report: Report, log: Path) -> None:
+    assert report.findings is not None
+    examples = [example for f in report.findings for field in f.fields for example in field.examples]
+    assert all(set(example) <= set("0x-:_ .?,…,") for example in examples)
+    shown = analyze(log, AnalyzeOptions(show_text=True)).findings
+    assert shown is not None
+    time = next(f for f in shown if f.route == "tenant-00")
+    assert all(example.startswith("2026-09-2") for example in time.fields[0].examples)
+
+
+@pytest.mark.parametrize("route", ["tenant-00", "tenant-03"])
+def test_a_fix_reaches_what_the_repaired_log_reaches(
+    route: str, report: Report, generator: Path, tmp_path: Path
+) -> None:
+    repaired = made(generator, tmp_path / "repaired.jsonl", "--repair", "t" + route[-2:])
+    truth = analyze(repaired, AnalyzeOptions(findings=False)).cache
+    finding = next(f for f in report.findings or [] if f.route == route)
+    assert truth is not None
+    assert truth.hit_rate is not None
+    assert finding.hit_rate_if_fixed == pytest.approx(truth.hit_rate, abs=0.005)
+
+
+def test_twenty_thousand_requests(generator: Path, tmp_path: Path) -> None:
+    found = analyze(made(generator, tmp_path / "log.jsonl", requests=20_000))
+    ranked = {f.route: f.hit_rate_if_fixed for f in found.findings or [] if f.severity != "info"}
+    assert ranked == {route: pytest.approx(rate, abs=0.005) for route, rate in REPAIRED_20K.items()}
+    assert found.reachable is not None
+    assert found.reachable.hit_rate is not None
+    # 89.72 % is the log with every fault repaired.
+    assert found.reachable.hit_rate >= 0.8972 - 0.005
+
+
+def test_the_best_combination_reaches_the_repaired_log(report: Report) -> None:
+    assert report.reachable is not None
+    assert report.reachable.hit_rate is not None
+    # 88.46 % is the log with every fault repaired (../shared/peers/README.md).
+    assert report.reachable.hit_rate >= 0.8846 - 0.005
+    assert len(report.reachable.fixes) == len(PLANTED)
+    rates = [step.hit_rate or 0 for step in report.reachable.fixes]
+    assert rates == sorted(rates)
+
+
+def test_the_best_combination_in_a_small_cache(log: Path) -> None:
+    found = analyze(log, AnalyzeOptions(capacity_blocks=2000)).reachable
+    assert found is not None
+    assert found.hit_rate is not None
+    assert found.hit_rate >= 0.8319 - 0.005
+
+
+def test_findings_do_not_depend_on_the_order_of_the_log(report: Report, log: Path, tmp_path: Path) -> None:
+    """The replay follows the arrival times, so the same lines in another order are the same log."""
+    lines = log.read_text().splitlines(keepends=True)
+    stamped = [json.loads(line)["ts_epoch"] for line in lines]
+    assert len(set(stamped)) == len(stamped)
+    backwards = tmp_path / "backwards.jsonl"
+    backwards.write_text("".join(reversed(lines)))
+    assert analyze(backwards).findings == report.findings
+
+
+def test_a_current_time_that_never_varies_is_no_finding(shared: Path) -> None:
+    found = analyze(str(shared / "data/tau_bench"))
+    assert found.findings is not None
+    assert not [f for f in found.findings for field in f.fields if field.kind in {"time", "date"}]
+
+
+def test_the_shop_assistant_names_its_three_fields() -> None:
+    found = analyze("data/shop-assistant.jsonl")
+    assert found.findings is not None
+    by_route: dict[str | None, set[str]] = {}
+    for finding in found.findings:
+        if finding.severity != "info":
+            by_route.setdefault(finding.route, set()).update(field.name for field in finding.fields)
+    three = {"user_id", "time", "order_id"}
+    assert by_route == {"order-status": three, "after-sales": three, "product-advice": three}
+    assert found.reachable is not None
+    assert found.reachable.hit_rate is not None
+    assert found.reachable.hit_rate >= 0.72
+
+
+def test_logs_without_text_have_no_findings(tmp_path: Path) -> None:
+    log = tmp_path / "tokens.jsonl"
+    log.write_text("".join(json.dumps({"prompt_token_ids": [1, 2, 3, n]}) + "\n" for n in range(4)))
+    found = analyze(log)
+    assert (found.findings, found.clusters, found.reachable) == (None, [], None)
+
+
+def chat(system: str, user: str, **more: object) -> str:
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+    return json.dumps({"messages": messages, **more}) + "\n"
+
+
+def test_fixes_that_meet_in_one_request_are_made_together(tmp_path: Path) -> None:
+    """A time in the system message, an id in a long user message: each hides the text behind it."""
+    rules = " ".join(f"Rule {n} is to answer kindly and in full." for n in range(8))
+    task = " ".join(f"Step {n} is to read the order twice." for n in range(8))
+    log = tmp_path / "log.jsonl"
+    log.write_text(
+        "".join(
+            chat(
+                f"Now: 2026-09-21T14:{n // 60:02}:{n % 60:02}Z\n{rules}",
+                f"order ORD-{70000000 + n * 7919}\n{task}",
+            )
+            for n in range(40)
+        )
+    )
+    found = analyze(log)
+    assert found.reachable is not None
+    assert sorted(len(step.findings) for step in found.reachable.fixes) in ([1], [1, 1])
+    kinds = {f.kind for f in found.findings or [] if f.severity != "info"}
+    assert "time" in kinds
+    singles = [f.hit_rate_if_fixed or 0 for f in found.findings or []]
+    assert (found.reachable.hit_rate or 0) >= max(singles)
