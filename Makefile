@@ -10,7 +10,7 @@ VLLM_READY := $(VLLM_VENV)/.ready-0.32.0
 VLLM_PYTHON := $(VLLM_VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench wheel-test test-oracle test-vllm vllm-here bench-simulator data docs setup clean
+.PHONY: help demo test check bench wheel-test test-oracle test-vllm vllm-here bench-readers bench-simulator data docs docs-ragpulse setup clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,7 +26,7 @@ demo: $(READY)  ## set up and analyze data/shop-assistant.jsonl
 	$(BIN)/kvtools analyze logs data/shop-assistant.jsonl
 
 test: $(READY) check  ## set up, check style and types, run the tests
-	$(BIN)/python -m pytest -m "not wheel and not oracle and not vllm"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not wheel and not oracle and not vllm"
 	$(MAKE) wheel-test
 
 check: $(READY)  ## ruff and mypy
@@ -57,6 +57,9 @@ test-vllm: vllm-here  ## compare with a running vLLM, offline and as a server on
 bench: $(READY)  ## measure CPU time and memory on the logs in ../shared
 	$(BIN)/python benchmarks/analyze.py
 
+bench-readers: $(READY)  ## measure MB per CPU second and memory of the chat JSONL reader
+	$(BIN)/python benchmarks/readers.py
+
 bench-simulator: vllm-here  ## measure the simulator against vLLM's own scheduler
 	$(VLLM_PYTHON) benchmarks/simulator.py
 
@@ -66,6 +69,9 @@ data: $(READY)  ## write data/ anew with the generators of kvtools/samples
 
 docs: $(READY)  ## write docs/cli.md anew from the commands
 	$(BIN)/python tests/test_docs.py
+
+docs-ragpulse: $(READY)  ## write docs/ragpulse.md anew from the trace and the published points in ../shared
+	$(BIN)/python benchmarks/ragpulse.py
 
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

@@ -96,7 +96,7 @@ def ranked(trials: Trials, whatif: WhatIf, rewrite: Rewrite) -> Ranked:
             alone = mine[frozenset({place})]
             gain = max(_points(alone, now), _adds(place, fixes, mine))
             requests = len(changes[number, frozenset({place})])
-            finding = Finding(candidate, cluster, requests, alone, gain, _severity(gain))
+            finding = Finding(candidate, cluster, requests, alone, gain, severity_of(gain))
             found.append((_points(best[number].outcome, now) if place in fixes else gain, finding))
     found.sort(key=lambda of: (-of[0], of[1].cluster.cluster_id, -of[1].gain, of[1].finding_id))
     order = sorted(best, key=lambda number: -_points(best[number].outcome, now))
@@ -128,7 +128,8 @@ def _adds(place: int, fixes: Fixes, outcomes: Mapping[Fixes, Outcome]) -> float:
     return _points(outcomes[fixes], outcomes[without])
 
 
-def _severity(gain: float) -> Severity:
+def severity_of(gain: float) -> Severity:
+    """Return how much a gain of hit rate (0..1) matters."""
     if gain >= HIGH_SHARE:
         return "high"
     return "medium" if gain >= RANKED_SHARE else "info"

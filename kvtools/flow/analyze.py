@@ -19,6 +19,7 @@ from kvtools.report.build import Findings, Reading, build_report, traffic_report
 from kvtools.report.compare import compare_figures
 from kvtools.report.findings import diagnosis_figures
 from kvtools.report.model import Demand, Report, Settings
+from kvtools.sessions import find_sessions
 from kvtools.table import Ragged
 
 if TYPE_CHECKING:
@@ -106,8 +107,9 @@ def _analyze(intake: Intake, options: AnalyzeOptions) -> Report:
     diagnosis = None
     if catalogue is not None and gathered.has_text:
         whatif = whatif_of(logged, order, spec, options.measure_from)
-        ranked = diagnose(intake, gathered, whatif, catalogue)
-        diagnosis = diagnosis_figures(ranked, show_text=options.show_text)
+        sessions = find_sessions(requests, requests.session)
+        ranked, histories = diagnose(intake, gathered, whatif, catalogue, sessions)
+        diagnosis = diagnosis_figures(ranked, histories, show_text=options.show_text)
     found = Findings(
         inputs=reading.inputs,
         settings=reading.settings,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kvtools.diagnosis.byte_forms import form_clusters
-from kvtools.diagnosis.candidates import Bounds, clusters_of
+from kvtools.diagnosis.candidates import FIRST_SECTIONS, Bounds, clusters_of
+from kvtools.diagnosis.history import BrokenTurns, HistoryFinding, causes_of, priced, turn_of
 from kvtools.diagnosis.ranking import RANKED_SHARE, Ranked, ranked
 from kvtools.diagnosis.rekeyed import keyed_again, prompts_of
 from kvtools.diagnosis.trials import Fixes, Trials, rewriting_of
@@ -25,10 +26,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kvtools.diagnosis.candidates import Cluster
+    from kvtools.diagnosis.history import Cause
+    from kvtools.diagnosis.whatif import Outcome
     from kvtools.flow.intake import Intake
     from kvtools.model import CacheSpec
     from kvtools.profile import Keyed, RequestColumns
     from kvtools.readers import Chunk
+    from kvtools.sessions import Sessions
 
 MAX_CLUSTERS = 56
 MAX_FORM_CLUSTERS = 8
@@ -78,26 +82,69 @@ def whatif_of(
     )
 
 
-def diagnose(intake: Intake, gathered: Gathered, whatif: WhatIf, catalogue: Catalogue) -> Ranked:
+def diagnose(
+    intake: Intake, gathered: Gathered, whatif: WhatIf, catalogue: Catalogue, sessions: Sessions
+) -> tuple[Ranked, list[HistoryFinding]]:
     """Return what breaks the prefixes of a log, each cause with its replayed gain.
 
-    The log is read once more, and again where fixes of two clusters meet in one request.
+    ``sessions`` are in replay order. The log is read once more, and again where fixes of two clusters meet in one
+    request, or where turns of a conversation do not extend each other.
     """
     clusters = _clusters(intake, gathered.sample, whatif, catalogue)
     trials = Trials.of(clusters, intake.keying)
-    if clusters:
+    broken = BrokenTurns.of(whatif.keys, sessions, whatif.order)
+    wanted, turns = broken.requests(), {}
+    if clusters or len(wanted):
         for table, rows, first in _second_pass(intake, gathered.rows):
             trials.add(table, rows, first)
+            for number in wanted[(wanted >= first) & (wanted < first + len(rows))].tolist():
+                turns[number] = turn_of(table, int(rows[number - first]))
 
     def rewrite(fixes: Sequence[tuple[Cluster, Fixes]], numbers: NDArray[np.int64]) -> Prompted:
         return _rewritten(intake, gathered.rows, fixes, numbers)
 
-    return ranked(trials, whatif, rewrite)
+    found = ranked(trials, whatif, rewrite)
+    causes = causes_of(broken, turns, _explained(trials, found))
+    return found, [_priced(intake, gathered.rows, cause, broken.every, found.now, whatif) for cause in causes]
+
+
+def _explained(trials: Trials, found: Ranked) -> set[int]:
+    """Return the requests in whose first section a fix worth advice, or one byte form, changes something."""
+    advised = {
+        f.cluster.cluster_id
+        for f in found.findings
+        if f.candidate.forms or (f.severity != "info" and f.candidate.role in FIRST_SECTIONS)
+    }
+    bits = sum(1 << n for n, cluster in enumerate(trials.clusters) if cluster.cluster_id in advised)
+    touched = np.concatenate(trials.touched) if trials.touched else np.empty(0, dtype=np.uint64)
+    return set(np.flatnonzero(touched & np.uint64(bits)).tolist())
+
+
+def _priced(
+    intake: Intake,
+    rows: Sequence[NDArray[np.int64]],
+    cause: Cause,
+    every: int,
+    now: Outcome,
+    whatif: WhatIf,
+) -> HistoryFinding:
+    if every > 1 or len(cause.mended) < len(cause.numbers):
+        return priced(cause, every, now, None)
+    numbers = np.array(sorted(cause.mended), dtype=np.int64)
+    changes = []
+    for table, kept, first in _second_pass(intake, rows):
+        mine = numbers[(numbers >= first) & (numbers < first + len(kept))]
+        if len(mine):
+            changed = [(number - first, cause.mended[number]) for number in mine.tolist()]
+            changes.append(keyed_again(intake.keying, table, kept, first, changed))
+    return priced(cause, every, now, whatif.replayed(changes))
 
 
 def _clusters(intake: Intake, sample: SectionSample, whatif: WhatIf, catalogue: Catalogue) -> list[Cluster]:
     texts = list(sample.texts.values())
-    learned = [one for group in grouped(texts) for one in learn_group(group, catalogue)]
+    # What a tool returned is data: a value in it has no other place.
+    composed = [text for text in texts if text.role != "tool"]
+    learned = [one for group in grouped(composed) for one in learn_group(group, catalogue)]
     bounds = Bounds(
         count_tokens=lambda them: intake.tokenizer.encode(list(them)).lengths().tolist(),
         block_size=whatif.spec.block_size,

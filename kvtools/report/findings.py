@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from kvtools.diagnosis.ranking import severity_of
 from kvtools.fields.mask import mask
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kvtools.diagnosis.candidates import Candidate
+    from kvtools.diagnosis.history import HistoryFinding
     from kvtools.diagnosis.ranking import ClusterOutcome, Ranked
     from kvtools.diagnosis.ranking import Finding as RankedFinding
 
@@ -94,12 +98,17 @@ _FIXES = {
 _SECTIONS = {"system": "system message", "user": "user message", "tool": "tool message", "prompt": "prompt"}
 
 
-def diagnosis_figures(found: Ranked, *, show_text: bool) -> Diagnosis:
+def diagnosis_figures(
+    found: Ranked, histories: Sequence[HistoryFinding] = (), *, show_text: bool
+) -> Diagnosis:
     """Return the findings as figures; values are masked unless ``show_text``."""
     names = cluster_names(found)
     now = found.now.hit_tokens
     return Diagnosis(
-        findings=[_finding(f, names[f.cluster.cluster_id], now, show_text) for f in found.findings],
+        findings=_by_gain(
+            [_finding(f, names[f.cluster.cluster_id], now, show_text) for f in found.findings],
+            [_history(history, now) for history in histories],
+        ),
         clusters=[
             ClusterFigures(
                 name=names[of.cluster.cluster_id],
@@ -117,6 +126,35 @@ def diagnosis_figures(found: Ranked, *, show_text: bool) -> Diagnosis:
             hit_rate=found.steps[-1].outcome.hit_rate if found.steps else found.now.hit_rate,
             fixes=[Fix(findings=list(step.findings), hit_rate=step.outcome.hit_rate) for step in found.steps],
         ),
+    )
+
+
+def _by_gain(findings: Sequence[Finding], histories: Sequence[Finding]) -> list[Finding]:
+    """Put broken histories among the findings: those that pay before those that do not, which are last."""
+    advice = [finding for finding in findings if finding.severity != "info"]
+    rest = [finding for finding in findings if finding.severity == "info"]
+    paying = [history for history in histories if history.severity != "info"]
+    return [*advice, *paying, *rest, *(history for history in histories if history.severity == "info")]
+
+
+def _history(found: HistoryFinding, now: int) -> Finding:
+    cause = found.cause
+    return Finding(
+        id=found.finding_id,
+        cluster="-",
+        route=None,
+        kind=cause.kind,
+        fields=[],
+        section=_SECTIONS.get(cause.role, cause.role),
+        position_chars=cause.place,
+        granularity=None,
+        requests=found.requests,
+        tokens_lost=None if found.fixed is None else found.fixed.hit_tokens - now,
+        hit_rate_if_fixed=None if found.fixed is None else found.fixed.hit_rate,
+        gain=found.gain,
+        severity=severity_of(found.gain),
+        fix=cause.detail,
+        cost_per_day=None,
     )
 
 

@@ -69,9 +69,9 @@ def _what(finding: Finding) -> str:
 
 def _together(report: Report, cluster: str, numbers: dict[str, int]) -> tuple[str, float | None] | None:
     """Return the fixes of a cluster that pay together, where they are several."""
-    of = next(c for c in report.clusters if c.name == cluster)
-    listed = sorted(numbers[one] for one in of.fixes if one in numbers)
-    if len(listed) < 2:
+    of = next((c for c in report.clusters if c.name == cluster), None)
+    listed = sorted(numbers[one] for one in of.fixes if one in numbers) if of else []
+    if of is None or len(listed) < 2:
         return None
     return f"{' + '.join(map(str, listed))} together", of.hit_rate_if_fixed
 
