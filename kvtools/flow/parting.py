@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kvtools.chat.sections import section_at
+from kvtools.fields.catalogue import Catalogue
 from kvtools.flow.section_map import section_of_token
 from kvtools.prefixes.parting import common_length, excerpts, first_difference, identical_tokens, masked
 from kvtools.report.explain import Parting, RequestName, Shown
@@ -95,11 +96,19 @@ def _parted(
         block=block,
         character=character,
         media=media,
-        field=None,  # kvtools.fields knows kinds of values
+        field=_kind(pair[0], pair[1]),
         masked=not show_text,
         this=_shown(one, token, character, pair[0], show_text=show_text),
         that=_shown(other, token, character, pair[1], show_text=show_text),
     )
+
+
+def _kind(one: Excerpt | None, other: Excerpt | None) -> str | None:
+    """Return what kind of value the two prompts part in, ``None`` where it is just text."""
+    if one is None or other is None or not (one.value and other.value):
+        return None
+    kind = Catalogue.bundled().kind_of([one.value, other.value], one.before, one.after).name
+    return None if kind in {"text", "number"} else kind
 
 
 def _shown(

@@ -125,7 +125,8 @@ def _parting(report: Explanation) -> list[str]:
     if report.parting is None:
         return []
     lines = excerpt_lines(report.parting, ("this request", "that one"))
-    return lines + ([f"Field: {report.parting.field}."] if report.parting.field else [])
+    field = report.parting.field
+    return lines if field is None else [*lines, f"Field: {field.replace('_', ' ')}."]
 
 
 def _behind(report: Explanation) -> list[str]:

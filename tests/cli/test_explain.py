@@ -70,8 +70,9 @@ def test_the_screen(kvtools: Run) -> None:
     assert lines[1].startswith("   …r. User [ID:▌18392▐] asks")
     assert lines[1].endswith("   this request")
     assert lines[2].endswith("   that one")
-    assert lines[3] == "Behind it 56 identical tokens were computed again."
-    assert lines[4] == "16 of 88 tokens hit in an unlimited cache (only full blocks of 16 tokens)."
+    assert lines[3] == "Field: user id."
+    assert lines[4] == "Behind it 56 identical tokens were computed again."
+    assert lines[5] == "16 of 88 tokens hit in an unlimited cache (only full blocks of 16 tokens)."
     assert all(len(line) <= 85 for line in lines)
 
 
