@@ -9,9 +9,12 @@ import numpy as np
 
 from kvtools.cache import Interner, Prompts, study_cache
 from kvtools.cache.demand import overloads
+from kvtools.diagnosis.misses import split_misses
+from kvtools.diagnosis.verdict import verdict
 from kvtools.errors import UsageError
 from kvtools.flow.diagnose import Gathered, diagnose, diagnosis_catalogue, whatif_of
 from kvtools.flow.intake import Intake, IntakeOptions, PathLike, Watcher, take_in
+from kvtools.flow.judge import figures_of
 from kvtools.model import CacheSpec, Outputs
 from kvtools.profile import LogProfile, map_chunk, prefix_similarity, replay_order
 from kvtools.replay.compare import UNKNOWN, Observed, compare
@@ -19,6 +22,7 @@ from kvtools.report.build import Findings, Reading, build_report, traffic_report
 from kvtools.report.compare import compare_figures
 from kvtools.report.findings import diagnosis_figures
 from kvtools.report.model import Demand, Report, Settings
+from kvtools.report.verdict import miss_figures, verdict_figures
 from kvtools.sessions import find_sessions
 from kvtools.table import Ragged
 
@@ -29,10 +33,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kvtools.cache import CacheStudy
+    from kvtools.diagnosis.whatif import WhatIf
     from kvtools.flow.sizing import CacheMemory
     from kvtools.model import ReplayResult
     from kvtools.profile import RequestColumns
     from kvtools.report.compare import Compare
+    from kvtools.report.findings import Diagnosis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +90,10 @@ def analyze(
 
 def _analyze(intake: Intake, options: AnalyzeOptions) -> Report:
     profile = LogProfile()
-    catalogue = diagnosis_catalogue(options.patterns) if options.findings else None
-    gathered = Gathered()
+    gathered = Gathered(diagnosis_catalogue(options.patterns) if options.findings else None)
     for chunk, keyed, dropped in intake.chunks():
         profile.merge(map_chunk(chunk, keyed, dropped))
-        if catalogue is not None:
-            gathered.add(chunk, keyed)
+        gathered.add(chunk, keyed)
     if not profile.prompts and profile.traffic.columns().says_something:
         return traffic_report(_reading(intake, profile, "log", options))
     block_size, rules = intake.settled(profile.counts, profile.prompts)
@@ -104,12 +108,9 @@ def _analyze(intake: Intake, options: AnalyzeOptions) -> Report:
     spec = CacheSpec(block_size, capacity, rules, options.outputs)
     study = _studied(requests, ids, spec, options.measure_from)
     reading = _reading(intake, profile, "log" if order is None else "arrival", options)
-    diagnosis = None
-    if catalogue is not None and gathered.has_text:
-        whatif = whatif_of(logged, order, spec, options.measure_from)
-        sessions = find_sessions(requests, requests.session)
-        ranked, histories = diagnose(intake, gathered, whatif, catalogue, sessions)
-        diagnosis = diagnosis_figures(ranked, histories, show_text=options.show_text)
+    misses = split_misses(study, requests.prompt_tokens, requests.samples, profile.seen, order)
+    figures = figures_of(profile, requests, study, misses)
+    whatif = whatif_of(logged, order, spec, options.measure_from)
     found = Findings(
         inputs=reading.inputs,
         settings=reading.settings,
@@ -120,9 +121,21 @@ def _analyze(intake: Intake, options: AnalyzeOptions) -> Report:
         study=study,
         observed=_observed(requests, study.result),
         demand=_demand(requests, spec),
-        diagnosis=diagnosis,
+        diagnosis=_diagnosis(intake, gathered, requests, whatif, options),
+        misses=miss_figures(misses),
+        verdict=verdict_figures(verdict(figures), figures, profile.utc_offset_min or 0),
     )
     return build_report(found, options.curve_blocks)
+
+
+def _diagnosis(
+    intake: Intake, gathered: Gathered, requests: RequestColumns, whatif: WhatIf, options: AnalyzeOptions
+) -> Diagnosis | None:
+    """Return what breaks the prefix, ``None`` where it is not asked for or there is no text; ``requests`` replayed."""
+    if not gathered.has_text:
+        return None
+    ranked, histories = diagnose(intake, gathered, whatif, find_sessions(requests, requests.session))
+    return diagnosis_figures(ranked, histories, show_text=options.show_text)
 
 
 def _reading(intake: Intake, profile: LogProfile, order: str, options: AnalyzeOptions) -> Reading:

@@ -41,8 +41,12 @@ MAX_FORM_CLUSTERS = 8
 
 @dataclass(slots=True)
 class Gathered:
-    """What the first pass keeps for the diagnosis: texts, and which requests of each chunk have a prompt."""
+    """What the first pass keeps for the diagnosis: texts, and which requests of each chunk have a prompt.
 
+    Without a ``catalogue`` of kinds no diagnosis is wanted, and nothing is kept.
+    """
+
+    catalogue: Catalogue | None
     sample: SectionSample = field(default_factory=SectionSample)
     rows: list[NDArray[np.int64]] = field(default_factory=list)
 
@@ -53,6 +57,8 @@ class Gathered:
 
     def add(self, chunk: Chunk, keyed: Keyed) -> None:
         """Take in a chunk of the first pass."""
+        if self.catalogue is None:
+            return
         self.sample.add(chunk.requests, keyed.rows)
         self.rows.append(keyed.rows)
 
@@ -83,14 +89,14 @@ def whatif_of(
 
 
 def diagnose(
-    intake: Intake, gathered: Gathered, whatif: WhatIf, catalogue: Catalogue, sessions: Sessions
+    intake: Intake, gathered: Gathered, whatif: WhatIf, sessions: Sessions
 ) -> tuple[Ranked, list[HistoryFinding]]:
     """Return what breaks the prefixes of a log, each cause with its replayed gain.
 
     ``sessions`` are in replay order. The log is read once more, and again where fixes of two clusters meet in one
     request, or where turns of a conversation do not extend each other.
     """
-    clusters = _clusters(intake, gathered.sample, whatif, catalogue)
+    clusters = _clusters(intake, gathered, whatif)
     trials = Trials.of(clusters, intake.keying)
     broken = BrokenTurns.of(whatif.keys, sessions, whatif.order)
     wanted, turns = broken.requests(), {}
@@ -140,11 +146,16 @@ def _priced(
     return priced(cause, every, now, whatif.replayed(changes))
 
 
-def _clusters(intake: Intake, sample: SectionSample, whatif: WhatIf, catalogue: Catalogue) -> list[Cluster]:
+def _clusters(intake: Intake, gathered: Gathered, whatif: WhatIf) -> list[Cluster]:
+    sample = gathered.sample
     texts = list(sample.texts.values())
     # What a tool returned is data: a value in it has no other place.
     composed = [text for text in texts if text.role != "tool"]
-    learned = [one for group in grouped(composed) for one in learn_group(group, catalogue)]
+    learned = [
+        one
+        for group in grouped(composed)
+        for one in learn_group(group, gathered.catalogue or Catalogue.bundled())
+    ]
     bounds = Bounds(
         count_tokens=lambda them: intake.tokenizer.encode(list(them)).lengths().tolist(),
         block_size=whatif.spec.block_size,

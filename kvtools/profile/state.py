@@ -13,6 +13,7 @@ from kvtools.profile.keying import sent_rows
 from kvtools.profile.traffic import TrafficLog, hosted_grids, map_traffic
 from kvtools.profile.truncation import Cuts
 from kvtools.similarity.consecutive import ConsecutiveText, Group
+from kvtools.similarity.seen import SeenText
 from kvtools.similarity.shingles import shingle_sets
 from kvtools.similarity.variable import TokenSample
 from kvtools.table import Ragged, concat_ragged, digest64, integer_column, present, text_column
@@ -137,6 +138,7 @@ class LogProfile:
     utc_offset_min: int | None = None
     text: ConsecutiveText = field(default_factory=ConsecutiveText)
     sample: TokenSample = field(default_factory=TokenSample)
+    seen: SeenText = field(default_factory=SeenText)
 
     def merge(self, later: LogProfile) -> LogProfile:
         """Append ``later``, the stretch that follows in the log, and return the whole. Both are used up."""
@@ -148,6 +150,7 @@ class LogProfile:
             self.utc_offset_min = later.utc_offset_min
         self.text.merge(later.text)
         self.sample.merge(later.sample)
+        self.seen.merge(later.seen)
         return self
 
     @property
@@ -214,7 +217,11 @@ def map_chunk(chunk: Chunk, keyed: Keyed, duplicates: int = 0) -> LogProfile:
             keys=keyed.keys,
         )
     )
-    if keyed.tokens is not None:
+    arrival = integer_column(table, "arrival_us", UNKNOWN)[keyed.rows]
+    if keyed.tokens is None:
+        profile.seen.add_without_text(arrival)
+    else:
+        profile.seen.add(keyed.tokens, namespaces, arrival)
         _add_text(profile, table, keyed, keyed.tokens, routes, namespaces)
     return profile
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from kvtools.report.findings import Diagnosis
     from kvtools.report.model import Demand
     from kvtools.report.sessions import SessionFigures
+    from kvtools.report.verdict import MissFigures, VerdictFigures
 
 NEEDS = (0.5, 0.8, 0.9, 0.95, 0.99)
 """Shares of the ceiling's hits for which the smallest cache is named."""
@@ -70,6 +71,8 @@ class Findings(Reading):
     observed: Compare | None
     demand: Demand | None
     diagnosis: Diagnosis | None
+    misses: MissFigures
+    verdict: VerdictFigures
 
 
 def build_report(found: Findings, curve_blocks: Sequence[int] | None = None) -> Report:
@@ -103,6 +106,8 @@ def build_report(found: Findings, curve_blocks: Sequence[int] | None = None) -> 
         observed=found.observed,
         demand=found.demand,
         sessions=sessions,
+        verdict=found.verdict,
+        misses=found.misses,
         findings=None if found.diagnosis is None else found.diagnosis.findings,
         clusters=[] if found.diagnosis is None else found.diagnosis.clusters,
         reachable=None if found.diagnosis is None else found.diagnosis.reachable,
@@ -136,6 +141,8 @@ def traffic_report(reading: Reading, supported: AbstractSet[str] = frozenset()) 
         observed=None,
         demand=None,
         sessions=None,
+        verdict=None,
+        misses=None,
         findings=None,
         clusters=[],
         reachable=None,

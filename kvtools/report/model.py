@@ -15,6 +15,7 @@ from kvtools.report.compare import Compare
 from kvtools.report.findings import ClusterFigures, Finding, Reachable
 from kvtools.report.sessions import SessionFigures
 from kvtools.report.traffic import Answer, Period, Traffic
+from kvtools.report.verdict import MissFigures, VerdictFigures
 
 SCHEMA_VERSION = 1
 
@@ -175,6 +176,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     observed: Compare | None
     demand: Demand | None
     sessions: SessionFigures | None
+    verdict: VerdictFigures | None
+    misses: MissFigures | None
     findings: list[Finding] | None
     clusters: list[ClusterFigures]
     reachable: Reachable | None

@@ -17,6 +17,7 @@ from kvtools.report.layout import labelled
 from kvtools.report.numbers import bars, blocks, counted, percent, period, ratio, short
 from kvtools.report.sessions import session_lines
 from kvtools.report.traffic_text import all_lengths, page_without_prompts, reported_lines
+from kvtools.report.verdict_text import misses_line, verdict_lines
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from kvtools.report.traffic import Period
 
 WIDTH = 80
+OTHER_CAUSES = (
+    "below_block_floor", "engine_side", "flushed", "lookup_skipped", "metric_off", "namespaces_too_fine",
+)  # fmt: skip
+"""Verdicts that no change of the prompts would mend."""
 ROUTES_SHOWN = 10
 FEW_SIZES = 4
 SPOKEN_SHARE = 0.05
@@ -79,6 +84,7 @@ def _page(report: Report, *, everything: bool) -> RenderableType:
         Text(_headline(replayed), style="bold"),
         *(Text(f"  {line}") for line in _basis(replayed)),
         Text(),
+        *_verdict(report),
         *_findings(report, everything=everything),
         *(labelled(label, text) for label, text in _figures(replayed)),
         *_demand(report, replayed.cache),
@@ -91,6 +97,13 @@ def _page(report: Report, *, everything: bool) -> RenderableType:
         parts += [Text(), Text(headline(report.observed)), *map(Text, differences(report.observed))]
         parts += _not_compared(report)
     return Group(*parts)
+
+
+def _verdict(report: Report) -> list[RenderableType]:
+    """Say why the rate is what it is, where it is not the prompts: they have the findings."""
+    if report.verdict is None or report.verdict.kind not in OTHER_CAUSES:
+        return []
+    return [*map(Text, verdict_lines(report.verdict)), Text()]
 
 
 def _findings(report: Report, *, everything: bool) -> list[RenderableType]:
@@ -179,8 +192,14 @@ def _figures(found: _Replayed) -> list[tuple[str, str]]:
         *all_lengths(report.traffic, report.requests),
         ("Consecutive", f"Jaccard {consecutive}"),
         ("Nearest", f"best prefix Jaccard in the 1,000 before: {nearest}"),
+        *_misses(report),
         *_cache_needed(found),
     ]
+
+
+def _misses(report: Report) -> list[tuple[str, str]]:
+    line = None if report.misses is None else misses_line(report.misses)
+    return [] if line is None else [("Misses", line)]
 
 
 def _cache_needed(found: _Replayed) -> list[tuple[str, str]]:

@@ -131,6 +131,7 @@ def test_018_the_engine_reuses_nothing(cases: Path) -> None:
     case = Case.load(cases, "018")
     study, _, figures = _studied(case)
     assert study.result.hit_tokens.tolist() == case.expected["potential"] == [0, 1600, 1600, 1600]
+    assert figures.server is not None
     assert figures.server.hit_tokens == case.expected["observed"] == 0
     found = verdict(figures)
     assert found.kind == case.expected["verdict"] == "engine_side"

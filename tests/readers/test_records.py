@@ -6,7 +6,17 @@ import msgspec
 import pytest
 
 from kvtools.readers.lines import Line
-from kvtools.readers.records import Rejected, count, decode, int64, sniff_keys, text
+from kvtools.readers.records import (
+    Rejected,
+    count,
+    decode,
+    first,
+    first_of,
+    int64,
+    sniff_keys,
+    text,
+    text_of,
+)
 
 
 class Record(msgspec.Struct):
@@ -119,3 +129,24 @@ def test_whole_numbers_of_64_bits(value: Any, expected: int | None) -> None:
 )
 def test_sniffing_by_key(head: bytes, expected: bool) -> None:
     assert sniff_keys(head, ("prompt",)) is expected
+
+
+@pytest.mark.parametrize(
+    ("record", "value", "words"),
+    [
+        (Record(), None, None),
+        (Record(id="", messages=[{}]), [{}], None),
+        (Record(id=0), 0, "0"),
+        (Record(id="a", messages=[{}]), "a", "a"),
+        (Record(id=True), True, None),
+    ],
+)
+def test_the_first_that_is_set(record: Record, value: Any, words: str | None) -> None:
+    names = ("id", "messages")
+    assert first(record, names) == first_of(names)(record) == value
+    assert text(first(record, names)) == text_of(names)(record) == words
+
+
+def test_a_name_that_no_record_has_is_no_silence() -> None:
+    with pytest.raises(AttributeError):
+        first_of(("id", "idd"))(Record(id="a"))

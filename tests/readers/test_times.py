@@ -66,6 +66,10 @@ def test_epoch_numbers_say_their_unit_by_their_size(number: float, microseconds:
     assert arrival_us(str(number) if as_text else number) == microseconds
 
 
+def test_an_exponent_is_no_date() -> None:
+    assert arrival_us("1.5e-3") == 1_500  # its hyphen stands where a date has one
+
+
 @pytest.mark.parametrize("value", [None, ""])
 def test_no_time_is_no_time(value: Any) -> None:
     assert arrival_us(value) is None
