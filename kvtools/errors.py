@@ -6,6 +6,7 @@
     ├── UsageError          2    the command line or an argument is wrong
     ├── InputError          3    the input cannot be read, or is too little to judge
     │   ├── RejectedInput   3    --strict, and at least one record was rejected
+    │   ├── ChangedInput    3    a file is not what it was when it was read first
     │   └── TemplateError   3    a chat template is missing, broken or refuses its input
     └── EngineError         4    an engine or an optional package is missing, or it failed
         └── MissingExtra    4    names the pip command that installs what is missing
@@ -40,6 +41,10 @@ class InputError(KvtoolsError):
     """The input is missing, unreadable, of an unknown format, or holds too little to judge."""
 
     exit_code: ClassVar[int] = 3
+
+
+class ChangedInput(InputError):  # noqa: N818 - names what happened
+    """A file changed between two passes over it."""
 
 
 class RejectedInput(InputError):  # noqa: N818 - names what happened

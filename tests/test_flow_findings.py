@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kvtools.flow import AnalyzeOptions, analyze
+from kvtools.flow import AnalyzeOptions, Watcher, analyze
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -170,24 +170,77 @@ def chat(system: str, user: str, **more: object) -> str:
     return json.dumps({"messages": messages, **more}) + "\n"
 
 
+RULES = " ".join(f"Rule {n} is to answer kindly and in full." for n in range(12))
+TASK = " ".join(f"Step {n} is to read the order twice." for n in range(12))
+
+
+def drifting(*, repaired: bool) -> list[str]:
+    """A time by the minute in the system message, an order id in the user message; repaired: as the fix writes it."""
+    lines = []
+    for n in range(60):
+        time, order = f"2026-09-21T14:{n // 12:02}", f"ORD-{70000000 + n * 7919}"
+        system, user = f"Now: {time}\n{RULES}", f"Order {order}\n{TASK}"
+        if repaired:
+            system = f"Now: [time]\n{RULES}\n\n[time]: {time}"
+            user = f"Order [order_id]\n{TASK}\n\n[order_id]: {order}"
+        lines.append(chat(system, user, id=str(n)))
+    return lines
+
+
 def test_fixes_that_meet_in_one_request_are_made_together(tmp_path: Path) -> None:
-    """A time in the system message, an id in a long user message: each hides the text behind it."""
-    rules = " ".join(f"Rule {n} is to answer kindly and in full." for n in range(8))
-    task = " ".join(f"Step {n} is to read the order twice." for n in range(8))
-    log = tmp_path / "log.jsonl"
-    log.write_text(
-        "".join(
-            chat(
-                f"Now: 2026-09-21T14:{n // 60:02}:{n % 60:02}Z\n{rules}",
-                f"order ORD-{70000000 + n * 7919}\n{task}",
-            )
-            for n in range(40)
-        )
-    )
+    """Both pay: the rules are shared by all, the steps by those of one minute. The oracle is the log repaired by hand."""
+    log, repaired = tmp_path / "log.jsonl", tmp_path / "repaired.jsonl"
+    log.write_text("".join(drifting(repaired=False)))
+    repaired.write_text("".join(drifting(repaired=True)))
+    truth = analyze(repaired, AnalyzeOptions(findings=False)).cache
     found = analyze(log)
+    assert truth is not None
     assert found.reachable is not None
-    assert sorted(len(step.findings) for step in found.reachable.fixes) in ([1], [1, 1])
-    kinds = {f.kind for f in found.findings or [] if f.severity != "info"}
-    assert "time" in kinds
-    singles = [f.hit_rate_if_fixed or 0 for f in found.findings or []]
-    assert (found.reachable.hit_rate or 0) >= max(singles)
+    assert [len(step.findings) for step in found.reachable.fixes] == [1, 1]
+    assert {f.kind for f in found.findings or []} == {"time", "order_id"}
+    assert found.reachable.hit_rate == truth.hit_rate
+
+
+def test_a_byte_form_is_made_one_in_its_own_texts_only(tmp_path: Path) -> None:
+    """Tenant b writes CRLF always: that costs nothing and stays as it is when tenant a's drift is mended."""
+    log = tmp_path / "log.jsonl"
+    text = {name: f"You help {name}.\n" + RULES.replace(". ", ".\n") for name in "ab"}
+    rows = []
+    for n in range(40):
+        crlf = text["b"].replace("\n", "\r\n")
+        drift = text["a"] if n % 2 else text["a"].replace("\n", "\r\n")
+        rows += [chat(drift, f"question {n}", tenant="a"), chat(crlf, f"question {n}", tenant="b")]
+    log.write_text("".join(rows))
+    found = [f for f in analyze(log).findings or [] if f.kind == "line_ends"]
+    assert [(f.route, f.requests) for f in found] == [("a", 20)]
+
+
+def test_money(log: Path) -> None:
+    """2,000 requests of 853 s: tokens lost x 0.27 / 1e6, and as many of such stretches as a day has."""
+    report = analyze(log, AnalyzeOptions(price_per_mtok=0.27))
+    assert report.period is not None
+    for finding in report.findings or []:
+        days = (report.period.last_us - report.period.first_us) / 86_400e6
+        cost = max(finding.tokens_lost or 0, 0) * 0.27 / 1e6
+        assert finding.cost_per_day == pytest.approx(cost / days)
+        assert finding.cost_per_million_requests == pytest.approx(cost * 1e6 / 2000)
+    assert report.cost_basis is not None
+    assert "only 14 min" in report.cost_basis
+
+
+def test_a_log_that_grows_while_it_is_read(tmp_path: Path) -> None:
+    """The figures of the first pass stand; the findings, which need the same log again, are left out and that is said."""
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(drifting(repaired=False)))
+    passes, told = [], []
+
+    def begin(_: int) -> None:
+        passes.append(1)
+        if len(passes) == 2:
+            with log.open("a") as file:
+                file.write(drifting(repaired=False)[0])
+
+    report = analyze(log, None, Watcher(begin=begin, warn=told.append))
+    assert report.requests == 60
+    assert report.findings is None
+    assert [line for line in told if "changed while it was read" in line]

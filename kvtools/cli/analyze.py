@@ -10,7 +10,7 @@ import click
 
 from kvtools.cli.options import CACHE, FILE, INTAKE, RESULT, only_given, sized, with_options
 from kvtools.cli.output import keep_apart, result_to
-from kvtools.cli.values import block_counts
+from kvtools.cli.values import at_least_one, block_counts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,6 +58,14 @@ ANALYSIS = (
         "--show-text", is_flag=True, default=None, help="Show values as they are instead of masked."
     ),
     click.option("--patterns", type=FILE, metavar="FILE", help="Further kinds of values, in TOML."),
+    click.option(
+        "--price", "price_per_mtok", type=float, metavar="PER_MTOK", help="Price of a million prompt tokens."
+    ),
+    click.option("--gpu-hour-price", type=float, metavar="PRICE", help="Price of a GPU hour instead."),
+    click.option("--prefill-tokens-per-s", type=float, metavar="N", help="What all GPUs prefill a second."),
+    click.option(
+        "--gpus", type=at_least_one, metavar="N", help="How many GPUs the price is of (default: 1)."
+    ),
 )
 
 

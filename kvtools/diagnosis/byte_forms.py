@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvtools.diagnosis.candidates import MAIN_ROUTE_SHARE, Candidate, Cluster
-from kvtools.normalize.forms import FORMS, one_form
+from kvtools.normalize.forms import FORMS, OneForm, one_form
+from kvtools.table import digest64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,6 +55,7 @@ def _cluster(
     scale: int,
 ) -> Cluster:
     pairs = [(forms[0].text, other.text) for forms in groups for other in forms[1:]]
+    texts = frozenset(digest64(one_form(forms[0].text, rules)) for forms in groups)
     candidate = Candidate(
         role=role,
         route=route,
@@ -61,12 +63,12 @@ def _cluster(
         kind=rules[0],
         place=min(_parted(a, b) for a, b in pairs),
         moves=(),
-        forms=rules,
+        forms=(OneForm(role, rules, texts),),
         bound_tokens=0,
-        context=("", ""),
+        context=("+".join(rules), ""),
     )
     requests = sum(text.requests for forms in groups for text in forms) * scale
-    return Cluster(role, route, f"{'+'.join(rules)}", requests, sum(map(len, groups)) * scale, (candidate,))
+    return Cluster(role, route, "+".join(rules), requests, sum(map(len, groups)) * scale, (candidate,))
 
 
 def _parted(a: str, b: str) -> int:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from kvtools.fields import Learned
     from kvtools.fields.catalogue import Kind
+    from kvtools.normalize.forms import OneForm
 
 HEAD_CHARS = 24
 LEFT_CHARS, RIGHT_CHARS = 12, 8
@@ -50,7 +51,7 @@ class Candidate:
     """One place of a cluster that varies in front of stable text.
 
     ``place`` is the least character of its section at which it stands; ``bound_tokens`` the most that its fix can
-    gain; ``forms`` the byte-form rules that make its texts one (then there are no moves).
+    gain; ``forms`` make the texts one that differ in their bytes alone (then there are no moves).
     """
 
     role: str
@@ -59,7 +60,7 @@ class Candidate:
     kind: str
     place: int
     moves: tuple[Moves, ...]
-    forms: tuple[str, ...]
+    forms: tuple[OneForm, ...]
     bound_tokens: int
     context: tuple[str, str]
 

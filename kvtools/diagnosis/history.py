@@ -83,13 +83,18 @@ class Cause:
     numbers: list[int] = field(default_factory=list)
     mended: dict[int, NewPrompt] = field(default_factory=dict)
 
+    @property
+    def whole(self) -> bool:
+        """Whether every turn that shows it is known as it should be."""
+        return len(self.mended) == len(self.numbers)
+
 
 def causes_of(broken: BrokenTurns, turns: Mapping[int, Turn], explained: set[int]) -> list[Cause]:
     """Return the causes of the broken turns, by kind. A chain of turns is mended from its first break on."""
     causes: dict[str, Cause] = {}
     mended: dict[int, Turn] = {}
     for later, earlier in zip(broken.later.tolist(), broken.earlier.tolist(), strict=True):
-        if not explained.isdisjoint((later, earlier)) or earlier not in turns or later not in turns:
+        if not explained.isdisjoint((later, earlier)):
             continue
         found = parted(turns[earlier], turns[later])
         if found is None:
@@ -126,11 +131,9 @@ class HistoryFinding:
 
 
 def priced(cause: Cause, every: int, now: Outcome, fixed: Outcome | None) -> HistoryFinding:
-    """Return the finding of a cause; the replay counts where it mends every turn that shows the cause."""
-    whole = every == 1 and len(cause.mended) == len(cause.numbers)
-    outcome = fixed if whole else None
-    gain = 0.0 if outcome is None else (outcome.hit_rate or 0.0) - (now.hit_rate or 0.0)
-    return HistoryFinding(cause, len(cause.numbers) * every, outcome, gain)
+    """Return the finding of a cause that ``every``-th broken turns were looked at for; ``fixed``: its replay."""
+    gain = 0.0 if fixed is None else (fixed.hit_rate or 0.0) - (now.hit_rate or 0.0)
+    return HistoryFinding(cause, len(cause.numbers) * every, fixed, gain)
 
 
 def _role(found: Break) -> str:
@@ -138,12 +141,16 @@ def _role(found: Break) -> str:
     return found.place.partition("(")[2].rstrip(")") or found.place
 
 
-def turn_of(table: pd.DataFrame, row: int) -> Turn:
-    """Return one request of the table as a turn."""
-    chat, tools = text_column(table, "messages")[row], text_column(table, "tools")[row]
-    return Turn(
-        messages=None if chat is None else msgspec.json.decode(chat),
-        prompt=text_column(table, "prompt")[row],
-        output=text_column(table, "output_text")[row],
-        tools=None if tools is None else msgspec.json.decode(tools),
-    )
+def turns_of(table: pd.DataFrame, rows: NDArray[np.int64]) -> list[Turn]:
+    """Return the requests ``rows`` of the table as turns."""
+    part = table.iloc[rows]
+    columns = (text_column(part, name) for name in ("messages", "prompt", "output_text", "tools"))
+    return [
+        Turn(
+            messages=None if chat is None else msgspec.json.decode(chat),
+            prompt=prompt,
+            output=output,
+            tools=None if tools is None else msgspec.json.decode(tools),
+        )
+        for chat, prompt, output, tools in zip(*columns, strict=True)
+    ]

@@ -9,8 +9,7 @@ import numpy as np
 
 from kvtools.diagnosis.rekeyed import keyed_again, prompts_of
 from kvtools.diagnosis.whatif import Prompted
-from kvtools.normalize import Moves, Rewriting
-from kvtools.table import concat_ragged
+from kvtools.normalize import Moves, OneForm, Rewriting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,11 +43,10 @@ def trial_sets(candidates: int) -> list[Fixes]:
 def rewriting_of(fixes: Sequence[tuple[Cluster, Fixes]]) -> Rewriting:
     """Return what makes these fixes: moves of one template are made at once."""
     gaps: dict[SectionTemplate, list[int]] = {}
-    forms = []
+    forms: list[OneForm] = []
     for cluster, chosen in fixes:
         for candidate in (cluster.candidates[one] for one in sorted(chosen)):
-            if candidate.forms:
-                forms.append((candidate.role, candidate.forms))
+            forms.extend(candidate.forms)
             for one in candidate.moves:
                 gaps.setdefault(one.template, []).extend(one.gaps)
     moves = tuple(Moves(template, tuple(sorted(numbers))) for template, numbers in gaps.items())
@@ -66,11 +64,7 @@ class Trial:
 
     def prompted(self) -> Prompted:
         """Return all changed requests."""
-        return Prompted(
-            numbers=np.concatenate([p.numbers for p in self.parts] or [np.empty(0, np.int64)]),
-            prompt_tokens=np.concatenate([p.prompt_tokens for p in self.parts] or [np.empty(0, np.int64)]),
-            keys=concat_ragged([p.keys for p in self.parts], np.uint64),
-        )
+        return Prompted.joined(self.parts)
 
 
 @dataclass(slots=True)

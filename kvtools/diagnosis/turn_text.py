@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kvtools.diagnosis.turn_json import respelled
 from kvtools.diagnosis.turn_model import common_prefix, common_suffix
 from kvtools.diagnosis.turn_order import order_moved
+from kvtools.normalize.forms import line_ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,10 +84,6 @@ def clock_value_at(text: str, position: int) -> str | None:
     return None
 
 
-def _one_line_end(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
 def _no_trailing_blanks(text: str) -> str:
     # The blanks before a line's end and at the text's end; which line end it is, is another question.
     return re.sub(r"[ \t\u00a0]++(?=\r|\n|\Z)", "", text).rstrip("\r\n")
@@ -101,7 +98,7 @@ def _one_space(text: str) -> str:
 
 
 _FORMS: dict[str, tuple[Callable[[str], str], str]] = {
-    "line_ends": (_one_line_end, "line ends"),
+    "line_ends": (line_ends, "line ends"),
     "trailing_blanks": (_no_trailing_blanks, "trailing blanks"),
     "unicode_form": (_composed, "Unicode form"),
     "whitespace": (_one_space, "blanks and line breaks"),

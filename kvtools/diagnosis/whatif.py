@@ -30,6 +30,16 @@ class Prompted:
     def __len__(self) -> int:
         return len(self.numbers)
 
+    @classmethod
+    def joined(cls, parts: Sequence[Prompted]) -> Prompted:
+        """Return the requests of all ``parts``, one after another."""
+        empty = np.empty(0, dtype=np.int64)
+        return cls(
+            np.concatenate([empty, *(part.numbers for part in parts)]),
+            np.concatenate([empty, *(part.prompt_tokens for part in parts)]),
+            concat_ragged([part.keys for part in parts], np.uint64),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

@@ -11,7 +11,7 @@ from kvtools.cache import Interner, Prompts, study_cache
 from kvtools.cache.demand import overloads
 from kvtools.diagnosis.misses import split_misses
 from kvtools.diagnosis.verdict import verdict
-from kvtools.errors import UsageError
+from kvtools.errors import ChangedInput, UsageError
 from kvtools.flow.diagnose import Gathered, diagnose, diagnosis_catalogue, whatif_of
 from kvtools.flow.intake import Intake, IntakeOptions, PathLike, Watcher, take_in
 from kvtools.flow.judge import figures_of
@@ -20,8 +20,10 @@ from kvtools.profile import LogProfile, map_chunk, prefix_similarity, replay_ord
 from kvtools.replay.compare import UNKNOWN, Observed, compare
 from kvtools.report.build import Findings, Reading, build_report, traffic_report
 from kvtools.report.compare import compare_figures
+from kvtools.report.cost import cost_basis, price_of
 from kvtools.report.findings import diagnosis_figures
 from kvtools.report.model import Demand, Report, Settings
+from kvtools.report.traffic import period_of
 from kvtools.report.verdict import miss_figures, verdict_figures
 from kvtools.sessions import find_sessions
 from kvtools.table import Ragged
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from kvtools.model import ReplayResult
     from kvtools.profile import RequestColumns
     from kvtools.report.compare import Compare
+    from kvtools.report.cost import Price
     from kvtools.report.findings import Diagnosis
 
 
@@ -47,7 +50,9 @@ class AnalyzeOptions(IntakeOptions):
 
     ``measure_from`` (0..1) counts only the requests after that share of the log; ``curve_blocks`` are the
     cache sizes to print. ``findings`` asks what breaks the prefix (the log is read twice), with the values
-    masked unless ``show_text``; ``patterns`` is a file of further kinds of values.
+    masked unless ``show_text``; ``patterns`` is a file of further kinds of values. ``price_per_mtok`` (of a
+    million prompt tokens), or ``gpu_hour_price`` of ``gpus`` GPUs that compute ``prefill_tokens_per_s`` together,
+    turns the tokens lost into money.
     """
 
     capacity_blocks: int | None = None
@@ -58,6 +63,10 @@ class AnalyzeOptions(IntakeOptions):
     findings: bool = True
     show_text: bool = False
     patterns: Path | None = None
+    price_per_mtok: float | None = None
+    gpu_hour_price: float | None = None
+    prefill_tokens_per_s: float | None = None
+    gpus: int = 1
 
     def __post_init__(self) -> None:
         if not 0 <= self.measure_from < 1:
@@ -66,6 +75,11 @@ class AnalyzeOptions(IntakeOptions):
             raise UsageError(f"--curve-blocks {min(self.curve_blocks)}: a cache holds at least 1 block.")
         # A wrong size must not wait for the end of a long run to be told.
         CacheSpec(1 if self.block_size is None else self.block_size, self.capacity_blocks)
+        self.price()
+
+    def price(self) -> Price | None:
+        """Return what a million prompt tokens cost, ``None`` where no price was given."""
+        return price_of(self.price_per_mtok, self.gpu_hour_price, self.prefill_tokens_per_s, self.gpus)
 
 
 def analyze(
@@ -132,10 +146,22 @@ def _diagnosis(
     intake: Intake, gathered: Gathered, requests: RequestColumns, whatif: WhatIf, options: AnalyzeOptions
 ) -> Diagnosis | None:
     """Return what breaks the prefix, ``None`` where it is not asked for or there is no text; ``requests`` replayed."""
-    if not gathered.has_text:
+    catalogue = gathered.catalogue
+    if catalogue is None or not gathered.has_text:
         return None
-    ranked, histories = diagnose(intake, gathered, whatif, find_sessions(requests, requests.session))
-    return diagnosis_figures(ranked, histories, show_text=options.show_text)
+    try:
+        ranked, histories = diagnose(intake, gathered, whatif, find_sessions(requests, requests.session))
+    except ChangedInput as changed:
+        intake.watcher.warn(f"{changed} Findings are left out.")
+        return None
+    for name in catalogue.unmatched():
+        intake.watcher.warn(f"pattern {name} matched none of the varying text that was looked at.")
+    for name in catalogue.stopped():
+        intake.watcher.warn(f"pattern {name} took too long and was left out.")
+    price = options.price()
+    measured = requests.arrival_us[int(len(requests.arrival_us) * options.measure_from) :]
+    basis = None if price is None else cost_basis(price, len(measured), period_of(measured, 0))
+    return diagnosis_figures(ranked, histories, show_text=options.show_text, basis=basis)
 
 
 def _reading(intake: Intake, profile: LogProfile, order: str, options: AnalyzeOptions) -> Reading:

@@ -9,14 +9,13 @@ import numpy as np
 
 from kvtools.diagnosis.byte_forms import form_clusters
 from kvtools.diagnosis.candidates import FIRST_SECTIONS, Bounds, clusters_of
-from kvtools.diagnosis.history import BrokenTurns, HistoryFinding, causes_of, priced, turn_of
+from kvtools.diagnosis.history import BrokenTurns, HistoryFinding, causes_of, priced, turns_of
 from kvtools.diagnosis.ranking import RANKED_SHARE, Ranked, ranked
 from kvtools.diagnosis.rekeyed import keyed_again, prompts_of
 from kvtools.diagnosis.trials import Fixes, Trials, rewriting_of
 from kvtools.diagnosis.whatif import Prompted, WhatIf
 from kvtools.fields import SectionSample, grouped, learn_group
 from kvtools.fields.catalogue import Catalogue
-from kvtools.table import concat_ragged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from kvtools.diagnosis.candidates import Cluster
     from kvtools.diagnosis.history import Cause
+    from kvtools.diagnosis.turns import Turn
     from kvtools.diagnosis.whatif import Outcome
     from kvtools.flow.intake import Intake
     from kvtools.model import CacheSpec
@@ -99,12 +99,13 @@ def diagnose(
     clusters = _clusters(intake, gathered, whatif)
     trials = Trials.of(clusters, intake.keying)
     broken = BrokenTurns.of(whatif.keys, sessions, whatif.order)
-    wanted, turns = broken.requests(), {}
+    wanted = broken.requests()
+    turns: dict[int, Turn] = {}
     if clusters or len(wanted):
         for table, rows, first in _second_pass(intake, gathered.rows):
             trials.add(table, rows, first)
-            for number in wanted[(wanted >= first) & (wanted < first + len(rows))].tolist():
-                turns[number] = turn_of(table, int(rows[number - first]))
+            mine = wanted[(wanted >= first) & (wanted < first + len(rows))]
+            turns.update(zip(mine.tolist(), turns_of(table, rows[mine - first]), strict=True))
 
     def rewrite(fixes: Sequence[tuple[Cluster, Fixes]], numbers: NDArray[np.int64]) -> Prompted:
         return _rewritten(intake, gathered.rows, fixes, numbers)
@@ -134,7 +135,7 @@ def _priced(
     now: Outcome,
     whatif: WhatIf,
 ) -> HistoryFinding:
-    if every > 1 or len(cause.mended) < len(cause.numbers):
+    if every > 1 or not cause.whole:
         return priced(cause, every, now, None)
     numbers = np.array(sorted(cause.mended), dtype=np.int64)
     changes = []
@@ -174,10 +175,15 @@ def _second_pass(
     intake: Intake, rows: Sequence[NDArray[np.int64]]
 ) -> Iterator[tuple[pd.DataFrame, NDArray[np.int64], int]]:
     """Yield each chunk's table once more, with the requests that have a prompt and the number of the first."""
-    first = 0
-    for table, kept in zip(intake.again(), rows, strict=True):
+    first, tables = 0, intake.again()
+    for kept in rows:
+        table = next(tables, None)
+        if table is None or (len(kept) and len(table) <= kept[-1]):
+            break
         yield table, kept, first
         first += len(kept)
+    for _ in tables:
+        pass  # only at its end does the pass say that a file has changed
 
 
 def _rewritten(
@@ -196,8 +202,4 @@ def _rewritten(
                 (at, prompt.rewritten(rewriting)) for at, prompt in zip(mine.tolist(), prompts, strict=True)
             ]
             parts.append(keyed_again(intake.keying, table, kept, first, changed))
-    return Prompted(
-        np.concatenate([part.numbers for part in parts]),
-        np.concatenate([part.prompt_tokens for part in parts]),
-        concat_ragged([part.keys for part in parts], np.uint64),
-    )
+    return Prompted.joined(parts)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from kvtools.chat import DEFAULT_TEMPLATE, load
-from kvtools.errors import InputError, RejectedInput
+from kvtools.errors import ChangedInput, InputError, RejectedInput
 from kvtools.profile import Keying
 from kvtools.readers import FileTally, ReadOptions, discard_spool, find_inputs, read
 from kvtools.readers.duplicates import Deduplicator
@@ -89,12 +89,20 @@ class Intake:
             yield fresh, keyed, dropped
 
     def again(self) -> Iterator[pd.DataFrame]:
-        """Yield the tables of the same chunks once more; nothing is counted, rejected or keyed a second time."""
+        """Yield the tables of the same chunks once more; nothing is counted, rejected or keyed a second time.
+
+        Raises:
+            ChangedInput: at the end of the pass, where a file is not what it was in the first.
+        """
         once = Deduplicator()
         self.watcher.begin(self.log.size_bytes())
         reading = ReadOptions(self.options.route_key, self.options.strict, self.options.mapping)
-        for chunk in read(self.log, reading, [], self.watcher.advance):
+        tallies: list[FileTally] = []
+        for chunk in read(self.log, reading, tallies, self.watcher.advance):
             yield once.first_time(chunk)[0].requests
+        for before, now in zip(self.tallies, tallies, strict=True):
+            if before.sha256 != now.sha256:
+                raise ChangedInput(f"{now.path} changed while it was read: copy it and read the copy.")
 
     def settled(self, counts: Counts, prompts: int) -> tuple[int, Rules]:
         """Return block size and rules once the log is read.

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from kvtools.table import digest64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 _LINE_END = re.compile(r"\r\n?")
 _FENCE = re.compile(r"^\s{0,3}(?:```|~~~)")
-_TRAILING = re.compile(r"[ \t]+$")
+_TRAILING = re.compile(r"[ \t\r]+\Z")
 
 
 def line_ends(text: str) -> str:
@@ -33,8 +36,7 @@ def trailing_blanks(text: str) -> str:
         if _FENCE.match(line):
             fenced = not fenced
         elif not fenced:
-            bare = line.removesuffix("\r")
-            lines[number] = _TRAILING.sub("", bare) + line[len(bare) :]
+            lines[number] = _TRAILING.sub(lambda end: "\r" * end.group().count("\r"), line, count=1)
     return "\n".join(lines)
 
 
@@ -74,6 +76,20 @@ FORMS: Mapping[str, Callable[[str], str]] = {
     "unicode_form": unicode_form,
 }
 """The rules in the order in which they are applied: line ends first, so that blanks before a CR are seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneForm:
+    """Make one form of certain texts of a role and of no others: ``texts`` are digests of what they become."""
+
+    role: str
+    rules: tuple[str, ...]
+    texts: frozenset[int]
+
+    def apply(self, text: str) -> str:
+        """Return the text in its one form, as it is where it is another text."""
+        formed = one_form(text, self.rules)
+        return formed if formed != text and digest64(formed) in self.texts else text
 
 
 def one_form(text: str, rules: Sequence[str] = tuple(FORMS)) -> str:

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kvtools.fields.sections import FLAT, with_texts
-from kvtools.normalize.forms import one_form
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kvtools.normalize.forms import OneForm
     from kvtools.normalize.hoist import Moves
 
 MEMO_TEXTS = 4096
@@ -19,10 +19,10 @@ MEMO_TEXTS = 4096
 
 @dataclass(slots=True)
 class Rewriting:
-    """Moves by the role of their section, and the byte forms that are made one, by role."""
+    """Moves and byte forms, each for the sections of its role."""
 
     moves: Sequence[Moves] = ()
-    forms: Sequence[tuple[str, Sequence[str]]] = ()
+    forms: Sequence[OneForm] = ()
     _memo: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def text(self, role: str, text: str) -> str:
@@ -45,9 +45,9 @@ class Rewriting:
         return None if rewritten == prompt else rewritten
 
     def _rewritten(self, role: str, text: str) -> str:
-        for section, rules in self.forms:
-            if section == role:
-                text = one_form(text, rules)
+        for form in self.forms:
+            if form.role == role:
+                text = form.apply(text)
         for moves in self.moves:
             if moves.template.role == role:
                 moved = moves.apply(text)

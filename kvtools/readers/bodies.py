@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from kvtools.readers.labels import Labels
 from kvtools.readers.records import Rejected, count, int64, misfit, text
 from kvtools.readers.responses_api import function_tools, response_messages
 from kvtools.table import namespace_of
@@ -36,10 +37,9 @@ class _Medium(msgspec.Struct):
     length: _Tokens
 
 
-class Body(msgspec.Struct):
-    """The fields of a request body that are read; every other field is skipped without being decoded."""
+class Body(Labels):
+    """The fields of a request body that are read, beside its labels; others are skipped without being decoded."""
 
-    model: Any = None
     adapter: Any = None
     cache_salt: Any = None
     messages: list[dict[str, Any]] | None = None

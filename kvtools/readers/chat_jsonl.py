@@ -19,7 +19,7 @@ from kvtools.readers.bodies import (
     token_ids,
     usage_counts,
 )
-from kvtools.readers.labels import ID_NAMES, ROUTE_NAMES, SESSION_NAMES, TIME_NAMES
+from kvtools.readers.labels import ID_NAMES, ROUTE_NAMES, SESSION_NAMES, TIME_NAMES, Labels
 from kvtools.readers.records import Rejected, count, first_of, int64, text, text_of
 from kvtools.readers.times import arrival_us, duration_us, utc_offset_min
 from kvtools.table import namespace_of
@@ -49,25 +49,9 @@ _DURATIONS = (
 )
 
 
-class ChatRecord(Body, gc=False):
+class ChatRecord(Body):
     """The fields of a line that are read: a request body, and what the log says around it."""
 
-    id: Any = None
-    request_id: Any = None
-    ts_epoch: Any = None
-    timestamp: Any = None
-    ts: Any = None
-    time: Any = None
-    arrival_time: Any = None
-    start_time: Any = None
-    created_at: Any = None
-    created: Any = None
-    tenant: Any = None
-    route: Any = None
-    app: Any = None
-    endpoint: Any = None
-    session_id: Any = None
-    conversation_id: Any = None
     output_tokens: Any = None
     cached_tokens: Any = None
     usage: dict[str, Any] | None = None
@@ -92,7 +76,7 @@ _status_of, _answer_of = map(text_of, (("status", "status_code"), ("response", "
 
 # Most lines set none of these: one comparison of tuples then stands for a look at each.
 _seldom = attrgetter(
-    *(name for name in Body.__struct_fields__ if name not in (*_PROMPT_NAMES, "model")),
+    *(name for name in Body.__struct_fields__ if name not in (*_PROMPT_NAMES, *Labels.__struct_fields__)),
     *("usage", "output_tokens", "cached_tokens", "provider", "attempt"),
     *(name for _, spellings in _DURATIONS for name, _ in spellings),
 )

@@ -111,6 +111,7 @@ def build_report(found: Findings, curve_blocks: Sequence[int] | None = None) -> 
         findings=None if found.diagnosis is None else found.diagnosis.findings,
         clusters=[] if found.diagnosis is None else found.diagnosis.clusters,
         reachable=None if found.diagnosis is None else found.diagnosis.reachable,
+        cost_basis=None if found.diagnosis is None else found.diagnosis.cost_basis,
     )
 
 
@@ -146,6 +147,7 @@ def traffic_report(reading: Reading, supported: AbstractSet[str] = frozenset()) 
         findings=None,
         clusters=[],
         reachable=None,
+        cost_basis=None,
     )
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from kvtools.diagnosis.ranking import severity_of
 from kvtools.fields.mask import mask
+from kvtools.report.cost import Cost, basis_sentence, cost_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from kvtools.diagnosis.history import HistoryFinding
     from kvtools.diagnosis.ranking import ClusterOutcome, Ranked
     from kvtools.diagnosis.ranking import Finding as RankedFinding
+    from kvtools.report.cost import CostBasis
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +48,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     severity: str
     fix: str
     cost_per_day: float | None
+    cost_per_million_requests: float | None
 
 
 class ClusterFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,6 +87,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[Finding]
     clusters: list[ClusterFigures]
     reachable: Reachable
+    cost_basis: str | None
 
 
 _FIXES = {
@@ -99,15 +103,22 @@ _SECTIONS = {"system": "system message", "user": "user message", "tool": "tool m
 
 
 def diagnosis_figures(
-    found: Ranked, histories: Sequence[HistoryFinding] = (), *, show_text: bool
+    found: Ranked,
+    histories: Sequence[HistoryFinding] = (),
+    *,
+    show_text: bool,
+    basis: CostBasis | None = None,
 ) -> Diagnosis:
-    """Return the findings as figures; values are masked unless ``show_text``."""
+    """Return the findings as figures; values are masked unless ``show_text``, money is ``None`` without a ``basis``."""
     names = cluster_names(found)
     now = found.now.hit_tokens
     return Diagnosis(
         findings=_by_gain(
-            [_finding(f, names[f.cluster.cluster_id], now, show_text) for f in found.findings],
-            [_history(history, now) for history in histories],
+            [
+                _finding(f, names[f.cluster.cluster_id], now, basis, show_text=show_text)
+                for f in found.findings
+            ],
+            [_history(history, now, basis) for history in histories],
         ),
         clusters=[
             ClusterFigures(
@@ -126,6 +137,7 @@ def diagnosis_figures(
             hit_rate=found.steps[-1].outcome.hit_rate if found.steps else found.now.hit_rate,
             fixes=[Fix(findings=list(step.findings), hit_rate=step.outcome.hit_rate) for step in found.steps],
         ),
+        cost_basis=None if basis is None else basis_sentence(basis),
     )
 
 
@@ -137,8 +149,10 @@ def _by_gain(findings: Sequence[Finding], histories: Sequence[Finding]) -> list[
     return [*advice, *paying, *rest, *(history for history in histories if history.severity == "info")]
 
 
-def _history(found: HistoryFinding, now: int) -> Finding:
+def _history(found: HistoryFinding, now: int, basis: CostBasis | None) -> Finding:
     cause = found.cause
+    lost = None if found.fixed is None else found.fixed.hit_tokens - now
+    cost = _cost(lost, basis)
     return Finding(
         id=found.finding_id,
         cluster="-",
@@ -149,13 +163,18 @@ def _history(found: HistoryFinding, now: int) -> Finding:
         position_chars=cause.place,
         granularity=None,
         requests=found.requests,
-        tokens_lost=None if found.fixed is None else found.fixed.hit_tokens - now,
+        tokens_lost=lost,
         hit_rate_if_fixed=None if found.fixed is None else found.fixed.hit_rate,
         gain=found.gain,
         severity=severity_of(found.gain),
         fix=cause.detail,
-        cost_per_day=None,
+        cost_per_day=cost.per_day,
+        cost_per_million_requests=cost.per_million_requests,
     )
+
+
+def _cost(lost: int | None, basis: CostBasis | None) -> Cost:
+    return Cost(None, None) if basis is None or lost is None else cost_of(max(lost, 0), basis)
 
 
 def cluster_names(found: Ranked) -> dict[str, str]:
@@ -175,9 +194,12 @@ def _letters(number: int) -> str:
     return name
 
 
-def _finding(f: RankedFinding, cluster: str, now: int, show_text: bool) -> Finding:  # noqa: FBT001
+def _finding(
+    f: RankedFinding, cluster: str, now: int, basis: CostBasis | None, *, show_text: bool
+) -> Finding:
     candidate = f.candidate
     lost = f.fixed.hit_tokens - now
+    cost = _cost(lost, basis)
     return Finding(
         id=f.finding_id,
         cluster=cluster,
@@ -202,7 +224,8 @@ def _finding(f: RankedFinding, cluster: str, now: int, show_text: bool) -> Findi
         gain=f.gain,
         severity=f.severity,
         fix=_fix(candidate),
-        cost_per_day=None,
+        cost_per_day=cost.per_day,
+        cost_per_million_requests=cost.per_million_requests,
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
+from kvtools.report.cost import money
 from kvtools.report.numbers import percent
 
 if TYPE_CHECKING:
@@ -20,18 +21,32 @@ if TYPE_CHECKING:
 SHOWN = 10
 
 
+def within_reach(report: Report) -> str:
+    """Say, behind the hit rate, what fixes would reach: nothing where the engine itself reuses nothing."""
+    reached = report.reachable
+    if reached is None or not reached.fixes or not _prompts_can_help(report):
+        return " (unlimited, cold start)"
+    return f"; {percent(reached.hit_rate)} are within reach"
+
+
 def findings_part(report: Report, *, everything: bool) -> list[RenderableType]:
-    """Return the table of findings: the first ten that are worth advice, or all of them."""
+    """Return the table of findings: the first ten that are worth advice, or all of them, and an empty line."""
     findings = report.findings
-    if findings is None or report.cache is None:
+    if findings is None or report.cache is None or not _prompts_can_help(report):
         return []
     listed = [f for f in findings if everything or f.severity != "info"]
     shown = listed if everything else listed[:SHOWN]
     more = len(findings) - len(shown)
     hint = f"  {more:,} more with --all" if more else ""
     if not shown:
-        return [Text("Nothing that varies in front of stable text costs a tenth of a point."), *_lines(hint)]
-    return [_table(report, shown), *_lines(_reached(report)), *_lines(hint)]
+        note = "Nothing that varies in front of stable text costs a tenth of a point."
+        return [Text(note), *_lines(hint), Text()]
+    lines = (_reached(report), f"   {report.cost_basis}" if report.cost_basis else "", hint)
+    return [_table(report, shown), *(Text(line) for line in lines if line), Text()]
+
+
+def _prompts_can_help(report: Report) -> bool:
+    return report.verdict is None or report.verdict.prompts_can_help
 
 
 def _table(report: Report, shown: Sequence[Finding]) -> Table:
@@ -43,6 +58,9 @@ def _table(report: Report, shown: Sequence[Finding]) -> Table:
     table.add_column("cluster", no_wrap=True, overflow="ellipsis", max_width=16)
     table.add_column("lost", justify="right", no_wrap=True)
     table.add_column("if fixed", justify="right", no_wrap=True)
+    priced = report.cost_basis is not None
+    if priced:
+        table.add_column("cost", justify="right", no_wrap=True)
     for place, finding in enumerate(shown):
         table.add_row(
             str(place + 1),
@@ -51,12 +69,17 @@ def _table(report: Report, shown: Sequence[Finding]) -> Table:
             Text(f"{finding.cluster} {finding.route or ''}".strip()),
             "-" if finding.tokens_lost is None else f"{finding.tokens_lost:,}",
             percent(finding.hit_rate_if_fixed),
+            *([_cost(finding)] if priced else []),
         )
         if place + 1 == len(shown) or shown[place + 1].cluster != finding.cluster:
             together = _together(report, finding.cluster, numbers)
             if together is not None:
                 table.add_row("", together[0], "", "", "", percent(together[1]))
     return table
+
+
+def _cost(finding: Finding) -> str:
+    return money(finding.cost_per_million_requests if finding.cost_per_day is None else finding.cost_per_day)
 
 
 def _what(finding: Finding) -> str:

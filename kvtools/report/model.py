@@ -181,6 +181,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[Finding] | None
     clusters: list[ClusterFigures]
     reachable: Reachable | None
+    cost_basis: str | None
 
     def to_json(self) -> str:
         """Return the report as indented JSON with a final line feed."""

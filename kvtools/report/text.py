@@ -12,7 +12,7 @@ from rich.text import Text
 
 from kvtools.report.compare import differences, headline
 from kvtools.report.coverage import coverage_lines
-from kvtools.report.findings_text import findings_part
+from kvtools.report.findings_text import findings_part, within_reach
 from kvtools.report.layout import labelled
 from kvtools.report.numbers import bars, blocks, counted, percent, period, ratio, short
 from kvtools.report.sessions import session_lines
@@ -85,7 +85,7 @@ def _page(report: Report, *, everything: bool) -> RenderableType:
         *(Text(f"  {line}") for line in _basis(replayed)),
         Text(),
         *_verdict(report),
-        *_findings(report, everything=everything),
+        *findings_part(report, everything=everything),
         *(labelled(label, text) for label, text in _figures(replayed)),
         *_demand(report, replayed.cache),
         *_sessions(report),
@@ -106,11 +106,6 @@ def _verdict(report: Report) -> list[RenderableType]:
     return [*map(Text, verdict_lines(report.verdict)), Text()]
 
 
-def _findings(report: Report, *, everything: bool) -> list[RenderableType]:
-    part = findings_part(report, everything=everything)
-    return [*part, Text()] if part else []
-
-
 def _headline(found: _Replayed) -> str:
     cache, ceiling = found.cache, found.ceiling
     if not ceiling.hit_tokens:
@@ -123,17 +118,10 @@ def _headline(found: _Replayed) -> str:
         return _headline_with_refused(found, size)
     now = f"{percent(cache.hit_rate)} of prompt tokens hit"
     if cache.capacity_blocks is None:
-        return f"{now} the prefix cache{_within_reach(found.report)}."
+        return f"{now} the prefix cache{within_reach(found.report)}."
     if not cache.hit_tokens:
         return f"0.0 % hit rate in {size}: too small for this traffic; {percent(ceiling.hit_rate)} without a limit."
     return f"{now} in {size}; {percent(ceiling.hit_rate)} in an unlimited cache."
-
-
-def _within_reach(report: Report) -> str:
-    reached = report.reachable
-    if reached is None or not reached.fixes:
-        return " (unlimited, cold start)"
-    return f"; {percent(reached.hit_rate)} are within reach"
 
 
 def _headline_with_refused(found: _Replayed, size: str) -> str:
