@@ -130,7 +130,7 @@ def test_names_that_are_no_text(tmp_path: Path, paths: Reader) -> None:
     [
         ONE + TWO,
         gzip.compress(ONE + TWO, mtime=0),
-        gzip.compress(ONE) + gzip.compress(TWO),
+        gzip.compress(ONE, mtime=0) + gzip.compress(TWO, mtime=0),
         gzip.compress(ONE + TWO, mtime=0) + bytes(512),  # tape padding
         zstd(ONE + TWO),
         zstd(ONE) + zstd(TWO),
@@ -165,7 +165,7 @@ def test_compression_is_recognised_by_content_and_the_stored_bytes_are_hashed(
     ("stored", "prompts"),
     [
         (gzip.compress(ONE + TWO, mtime=0)[:-8], ["one", "two"]),  # without its check sum
-        (gzip.compress(ONE) + gzip.compress(TWO)[:15], ["one"]),
+        (gzip.compress(ONE, mtime=0) + gzip.compress(TWO, mtime=0)[:15], ["one"]),
         (gzip.compress(ONE + TWO, mtime=0) + b"garbage", ["one", "two"]),
         (zstd(ONE) + zstd(TWO)[:-3], ["one"]),
         (zstd(ONE + TWO) + b"garbage", ["one", "two"]),
