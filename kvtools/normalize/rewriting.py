@@ -6,15 +6,35 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kvtools.fields.sections import FLAT, with_texts
+from kvtools.normalize.hoist import Moved
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kvtools.normalize.forms import OneForm
-    from kvtools.normalize.hoist import Moves
+    from kvtools.normalize.hoist import Moves, Reason
 
 MEMO_TEXTS = 4096
 """Texts whose rewriting is kept: one system prompt stands in many requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What became of one text.
+
+    ``formed`` is the text in its one byte form; ``moved`` says which values left it, by which ``moves``; ``refused``
+    why values that should move stay.
+    """
+
+    formed: str
+    moves: Moves | None = None
+    moved: Moved | None = None
+    refused: Reason | None = None
+
+    @property
+    def text(self) -> str:
+        """The text as it is sent."""
+        return self.formed if self.moved is None else self.moved.text
 
 
 @dataclass(slots=True)
@@ -23,10 +43,14 @@ class Rewriting:
 
     moves: Sequence[Moves] = ()
     forms: Sequence[OneForm] = ()
-    _memo: dict[tuple[str, str], str] = field(default_factory=dict)
+    _memo: dict[tuple[str, str], Rewritten] = field(default_factory=dict)
 
     def text(self, role: str, text: str) -> str:
         """Return the section's text rewritten; as it is where nothing fits."""
+        return self.rewritten(role, text).text
+
+    def rewritten(self, role: str, text: str) -> Rewritten:
+        """Return what becomes of a section's text, and how."""
         known = self._memo.get((role, text))
         if known is None:
             known = self._rewritten(role, text)
@@ -44,13 +68,15 @@ class Rewriting:
         rewritten = self.text(FLAT, prompt)
         return None if rewritten == prompt else rewritten
 
-    def _rewritten(self, role: str, text: str) -> str:
+    def _rewritten(self, role: str, text: str) -> Rewritten:
         for form in self.forms:
             if form.role == role:
                 text = form.apply(text)
+        refused: Reason | None = None
         for moves in self.moves:
             if moves.template.role == role:
-                moved = moves.apply(text)
-                if moved is not None:
-                    return moved
-        return text
+                moved = moves.moved(text)
+                if isinstance(moved, Moved):
+                    return Rewritten(text, moves, moved)
+                refused = refused or moved
+        return Rewritten(text, refused=refused)
