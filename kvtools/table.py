@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -113,6 +114,13 @@ def concat_ragged(parts: Sequence[Ragged], dtype: type[np.generic]) -> Ragged:
     values = [part.values for part in parts] or [np.empty(0, dtype=dtype)]
     lengths = [part.lengths() for part in parts] or [np.empty(0, dtype=np.int64)]
     return Ragged(np.concatenate(values), offsets_of(np.concatenate(lengths)))
+
+
+def places_of(source: str, lines: Sequence[int]) -> pa.Array:
+    """Return the column ``source`` of requests that stand on these lines of ``source``: ``path:line`` each."""
+    numbers = pa.array(lines, type=pa.int64()).cast(pa.large_string())
+    prefix = pa.scalar(f"{source}:", type=pa.large_string())
+    return pc.binary_join_element_wise(prefix, numbers, pa.scalar("", type=pa.large_string()))
 
 
 def request_table(columns: Mapping[str, Sequence[Any]], rows: int) -> pd.DataFrame:

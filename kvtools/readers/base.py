@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
-import pyarrow as pa
 
-from kvtools.errors import RejectedInput, UsageError
+from kvtools.errors import InputError, UsageError
+from kvtools.readers.chunks import ROWS_AT_ONCE, Chunk, ChunkBuilder, Columns, ReadOptions, Row
 from kvtools.readers.lines import lines
 from kvtools.readers.records import Rejected, decode, mended, sniff_records, text
 from kvtools.readers.times import BadTime
-from kvtools.table import offsets_of, rejects_table, request_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    import pandas as pd
+    from collections.abc import Callable, Iterable, Iterator
 
     from kvtools.readers.lines import Line
     from kvtools.readers.sources import Opened, Source
 
+__all__ = [
+    "CHUNK_BYTES",
+    "Chunk",
+    "ChunkBuilder",
+    "Columns",
+    "JsonLinesReader",
+    "ReadOptions",
+    "Reader",
+    "Row",
+]
+
 CHUNK_BYTES = 8 << 20
 """Decompressed bytes that one chunk holds: 64 MiB would cost 200 MB more and be no faster."""
-
-Row = dict[str, Any]
-_ROWS_AT_ONCE = 64
-"""Rows that wait to be moved into columns together: few enough for their texts to stay in the processor's cache."""
 
 _PROMPT_COLUMNS = ("messages", "prompt", "token_ids", "block_keys")
 _PROMPT_KEYS: dict[str, type | tuple[type, ...]] = {
@@ -42,38 +45,6 @@ _PROMPT_KEYS: dict[str, type | tuple[type, ...]] = {
 _PROMPTS = msgspec.json.Decoder(
     msgspec.defstruct("HeldPrompts", [(key, Any, msgspec.field(default=None)) for key in _PROMPT_KEYS])
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """How to read.
-
-    ``route_key`` names the field (dots go into objects) that holds the route; ``strict`` stops at the first
-    record that has to be rejected. ``mapping`` says, for CSV and parquet, which source column fills which
-    column of the request table.
-    """
-
-    route_key: str | None = None
-    strict: bool = False
-    mapping: Mapping[str, str] | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Chunk:
-    """A stretch of one log: the requests, the rejected records, and how many records it held in all.
-
-    ``repaired`` counts what was read although it is not JSON lines to the letter: ``glued_line`` (a line of several
-    objects), ``control_char`` (an object with raw control characters in its strings).
-    """
-
-    requests: pd.DataFrame
-    rejects: pd.DataFrame
-    records: int
-    repaired: Counter[str] = field(default_factory=Counter)
-
-    def reject_rows(self) -> list[tuple[str, str, str]]:
-        """The rejected records as ``(source, reason, detail)``."""
-        return list(self.rejects.itertuples(index=False, name=None))
 
 
 class Reader(Protocol):
@@ -90,87 +61,14 @@ class Reader(Protocol):
         """Yield the file as chunks of about 8 MiB, in its own order."""
 
 
-class _Texts:
-    """A text column as Arrow keeps it, one buffer of UTF-8: the texts themselves are free to go."""
-
-    def __init__(self, missing: int) -> None:
-        self._data = bytearray()
-        self._lengths: list[int | None] = [None] * missing
-
-    def extend(self, values: list[Any]) -> None:
-        encoded = [value.encode() if type(value) is str else value for value in values]
-        self._data += b"".join([value for value in encoded if value is not None])
-        self._lengths += [None if value is None else len(value) for value in encoded]
-
-    def array(self) -> pa.Array:
-        lengths = pa.array(self._lengths, type=pa.int64())
-        offsets = offsets_of(lengths.fill_null(0).to_numpy())
-        buffers = [lengths.buffers()[0], pa.py_buffer(offsets), pa.py_buffer(self._data)]
-        return pa.Array.from_buffers(pa.large_string(), len(lengths), buffers)
-
-
-@dataclass(slots=True)
-class ChunkBuilder:
-    """The chunk that is being read."""
-
-    source: str
-    options: ReadOptions
-    rows: int = 0
-    rejects: list[tuple[str, str, str]] = field(default_factory=list)
-    records: int = 0
-    size_bytes: int = 0
-    repaired: Counter[str] = field(default_factory=Counter)
-    _columns: dict[str, list[Any] | _Texts] = field(default_factory=dict)
-    _waiting: list[Row] = field(default_factory=list)
-
-    def add(self, row: Row, line: int) -> None:
-        """Append one request, read from ``line``."""
-        row["source"] = f"{self.source}:{line}"
-        self._waiting.append(row)
-        self.rows += 1
-        if len(self._waiting) == _ROWS_AT_ONCE:
-            self._store()
-
-    def _store(self) -> None:
-        """Move the waiting rows into columns; one that no row has named so far is left out."""
-        waiting = self._waiting
-        before = self.rows - len(waiting)
-        for name in set(self._columns).union(*waiting):
-            values = self._columns.get(name)
-            if values is None:
-                values = self._columns[name] = _Texts(before) if name == "messages" else [None] * before
-            values.extend([row.get(name) for row in waiting])
-        self._waiting = []
-
-    def reject(self, line: int, fault: Rejected) -> None:
-        """Record what could not be used; raise ``RejectedInput`` where that was asked for."""
-        where = f"{self.source}:{line}"
-        if self.options.strict:
-            raise RejectedInput(f"{where}: {fault.detail}; leave out --strict to count it and read on.")
-        self.rejects.append((where, fault.reason, fault.detail))
-
-    def chunk(self) -> Chunk:
-        """Return what was gathered and start anew."""
-        self._store()
-        columns = {
-            name: values.array() if isinstance(values, _Texts) else values
-            for name, values in self._columns.items()
-        }
-        requests = request_table(columns, self.rows)
-        chunk = Chunk(requests, rejects_table(self.rejects), self.records, self.repaired)
-        self._columns = {}
-        self.rows, self.rejects, self.records, self.size_bytes = 0, [], 0, 0
-        self.repaired = Counter()
-        return chunk
-
-
 @dataclass(frozen=True, slots=True)
 class JsonLinesReader:
     """A format of one JSON object per line.
 
     ``record`` is the typed struct of a line, ``rows`` turns one into the rows of the request table (it
     raises ``Rejected`` or ``BadTime`` where it cannot), ``keys`` are the sets of keys one of which marks
-    the format; ``marks`` replaces them where a record's keys alone do not tell.
+    the format; ``marks`` replaces them where a record's keys alone do not tell. ``columns``, where there is one,
+    does for several records at once what ``rows`` does for each, or returns ``None`` where one of them is special.
     """
 
     name: str
@@ -178,6 +76,7 @@ class JsonLinesReader:
     rows: Callable[[Any], Iterable[Row]]
     keys: tuple[tuple[str, ...], ...]
     marks: Callable[[dict[str, Any]], bool] | None = None
+    columns: Callable[[list[Any]], Columns | None] | None = None
 
     def sniff(self, head: bytes) -> bool:
         """Return whether most of the first lines carry one of the format's key sets."""
@@ -191,20 +90,54 @@ class JsonLinesReader:
         decoder = msgspec.json.Decoder(self.record)
         route_of = _route_reader(options.route_key)
         builder = ChunkBuilder(source.name, options)
-        for line in lines(file.stream):
-            try:
-                record = decode(line, decoder)
-            except Rejected as fault:
-                for entry in mended(line, fault, decoder):
-                    builder.repaired.update(entry.repairs)
-                    self._add(builder, entry.line, entry.fault or entry.record, route_of)
-                    if builder.size_bytes >= CHUNK_BYTES:
-                        yield builder.chunk()
-            else:
-                self._add(builder, line, record, route_of)
-            if builder.size_bytes >= CHUNK_BYTES:
-                yield builder.chunk()
+        waiting: list[tuple[Line, Any]] = []
+        waiting_bytes = 0
+        at_once = ROWS_AT_ONCE if self.columns and route_of is None else 1
+        try:
+            for line in lines(file.stream):
+                try:
+                    record = decode(line, decoder)
+                except Rejected as fault:
+                    self._add_all(builder, waiting, route_of)
+                    for entry in mended(line, fault, decoder):
+                        builder.repaired.update(entry.repairs)
+                        self._add(builder, entry.line, entry.fault or entry.record, route_of)
+                        if builder.size_bytes >= CHUNK_BYTES:
+                            yield builder.chunk()
+                else:
+                    waiting.append((line, record))
+                    waiting_bytes += len(line.data)
+                    if len(waiting) < at_once and builder.size_bytes + waiting_bytes < CHUNK_BYTES:
+                        continue
+                    self._add_all(builder, waiting, route_of)
+                waiting_bytes = 0
+                if builder.size_bytes >= CHUNK_BYTES:
+                    yield builder.chunk()
+        except InputError:
+            # What was read before the file broke off may hold a reject, which ``strict`` names first.
+            self._add_all(builder, waiting, route_of)
+            raise
+        self._add_all(builder, waiting, route_of)
         yield builder.chunk()
+
+    def _add_all(
+        self,
+        builder: ChunkBuilder,
+        waiting: list[tuple[Line, Any]],
+        route_of: Callable[[Line], str | None] | None,
+    ) -> None:
+        """Add the waiting records, in their order; none is left waiting."""
+        held = waiting.copy()
+        waiting.clear()
+        if len(held) > 1 and self.columns is not None:
+            columns = self.columns([record for _, record in held])
+            if columns is not None:
+                builder.records += len(held)
+                builder.size_bytes += sum([len(line.data) for line, _ in held])
+                builder.extend(columns, [line.number for line, _ in held])
+                return
+        for line, record in held:
+            self._add(builder, line, record, route_of)
 
     def _add(
         self,

@@ -5,6 +5,7 @@ Chat messages stay as they were logged; a responses body becomes the messages th
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
@@ -201,6 +202,20 @@ def encoded_messages(messages: list[dict[str, Any]]) -> bytes:
             kind = type(message["content"]).__name__
             raise Rejected("bad_messages", f"messages[{index}].content is {kind}, not text or parts")
     return _ENCODER.encode(messages)
+
+
+def encoded_conversations(conversations: list[list[dict[str, Any]]]) -> list[bytes]:
+    """Return ``encoded_messages`` of each conversation: a look at all messages together costs half.
+
+    Raises:
+        Rejected: one of them is refused.
+    """
+    messages = list(chain.from_iterable(conversations))
+    roles = {type(message.get("role")) for message in messages}
+    contents = {type(message.get("content")) for message in messages}
+    if roles == {str} and contents.issubset(_CONTENT_TYPES):
+        return list(map(_ENCODER.encode, conversations))
+    return list(map(encoded_messages, conversations))
 
 
 def canonical_tools(tools: list[dict[str, Any]] | None) -> str | None:

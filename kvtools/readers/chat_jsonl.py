@@ -6,12 +6,13 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
-from kvtools.readers.base import JsonLinesReader, Row
+from kvtools.readers.base import Columns, JsonLinesReader, Row
 from kvtools.readers.bodies import (
     MOST_SAMPLES,
     Body,
     canonical_messages,
     canonical_tools,
+    encoded_conversations,
     prompts_in,
     prompts_of,
     request_columns,
@@ -19,9 +20,9 @@ from kvtools.readers.bodies import (
     token_ids,
     usage_counts,
 )
-from kvtools.readers.labels import ID_NAMES, ROUTE_NAMES, SESSION_NAMES, TIME_NAMES, Labels
+from kvtools.readers.labels import ID_NAMES, ROUTE_NAMES, SESSION_NAMES, TIME_NAMES, Labels, column_of
 from kvtools.readers.records import Rejected, count, first_of, int64, text, text_of
-from kvtools.readers.times import arrival_us, duration_us, utc_offset_min
+from kvtools.readers.times import BadTime, arrival_us, duration_us, utc_offset_min
 from kvtools.table import namespace_of
 
 __all__ = [
@@ -73,6 +74,14 @@ _NOTHING = ChatRecord()
 _time_of = first_of(TIME_NAMES)
 _id_of, _route_of, _session_of = map(text_of, (ID_NAMES, ROUTE_NAMES, SESSION_NAMES))
 _status_of, _answer_of = map(text_of, (("status", "status_code"), ("response", "completion")))
+_times_of = column_of(TIME_NAMES, _time_of)
+_TEXT_COLUMNS = {
+    "request_id": column_of(ID_NAMES, _id_of),
+    "route": column_of(ROUTE_NAMES, _route_of),
+    "session_id": column_of(SESSION_NAMES, _session_of),
+    "status": column_of(("status", "status_code"), _status_of),
+    "output_text": column_of(("response", "completion"), _answer_of),
+}
 
 # Most lines set none of these: one comparison of tuples then stands for a look at each.
 _seldom = attrgetter(
@@ -121,6 +130,31 @@ def _common(record: ChatRecord) -> Row:
     return row
 
 
+def chat_columns(records: list[ChatRecord]) -> Columns | None:
+    """Return what ``chat_rows`` says of records of one chat prompt each, by column; ``None`` where one is special.
+
+    A column that says nothing of any of them is left out.
+    """
+    messages = [record.messages for record in records if record.messages]
+    plain = list(map(_seldom, records)).count(_NOTHING_SELDOM)
+    if not len(messages) == plain == len(records):
+        return None
+    times = _times_of(records)
+    models = [record.model for record in records]
+    tools = [record.tools for record in records]
+    try:
+        return {
+            "messages": encoded_conversations(messages),
+            **({"tools": list(map(canonical_tools, tools))} if any(tools) else {}),
+            **({"arrival_us": list(map(arrival_us, times))} if times else {}),
+            **({"utc_offset_min": list(map(utc_offset_min, times))} if str in set(map(type, times)) else {}),
+            "namespace": [_namespace(text(model)) for model in models],
+            **{name: values for name, values_of in _TEXT_COLUMNS.items() if (values := values_of(records))},
+        }
+    except (Rejected, BadTime):
+        return None  # one of them is a reject
+
+
 @lru_cache(maxsize=256)
 def _namespace(model: str | None) -> str | None:
     return namespace_of(model, None, None)
@@ -147,4 +181,5 @@ READER = JsonLinesReader(
     record=ChatRecord,
     rows=chat_rows,
     keys=(("messages",), ("prompt",), ("input", "instructions")),
+    columns=chat_columns,
 )

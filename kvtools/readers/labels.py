@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
 
 TIME_NAMES = ("ts_epoch", "timestamp", "ts", "time", "arrival_time", "start_time", "created_at", "created")
 ID_NAMES = ("id", "request_id")
@@ -35,3 +39,23 @@ class Labels(msgspec.Struct, gc=False):
     session_id: Any = None
     conversation_id: Any = None
     model: Any = None
+
+
+def column_of(names: Collection[str], choose: Callable[[Any], Any]) -> Callable[[list[Any]], list[Any]]:
+    """Return what ``choose`` (``first_of`` or ``text_of`` these names) makes of each record, empty where of none.
+
+    Where all records set the same name to text they are not looked at one by one.
+    """
+    getters = [attrgetter(name) for name in names]
+
+    def column(records: list[Any]) -> list[Any]:
+        for get in getters:
+            values = list(map(get, records))
+            kinds = set(map(type, values))
+            if kinds == {str} and "" not in values:
+                return values
+            if kinds != {type(None)}:
+                return list(map(choose, records))
+        return []
+
+    return column

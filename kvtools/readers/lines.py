@@ -38,26 +38,26 @@ def lines(stream: BufferedIOBase, limit: int = MAX_LINE_BYTES) -> Iterator[Line]
     only when it ends in a line feed.
     """
     number = 0
+    begun = bytearray()
     while True:
-        number += 1
         try:
-            data = stream.readline(limit + 1)
-            too_long = len(data) > limit and not data.endswith(b"\n")
-            if too_long:
-                _skip_rest_of_line(stream)
+            # As much as the stream itself buffers: a larger read of a damaged one would lose more before the damage.
+            block = stream.read1()
         except DAMAGED:
-            yield Line(number, b"", "damaged_stream")
+            yield Line(number + 1, b"", "damaged_stream")
             return
-        if not data:
+        *ended, rest = block.split(b"\n") if block else (b"", b"")
+        if ended and begun:
+            begun += ended[0]
+            ended[0] = bytes(begun)
+            begun.clear()
+        for data in ended:
+            number += 1
+            if len(data) > limit:
+                yield Line(number, b"", "line_too_long")
+            elif stripped := (data.removeprefix(_BOM) if number == 1 else data).strip():
+                yield Line(number, stripped, complete=bool(block))
+        if not block:
             return
-        if number == 1 and data.startswith(_BOM):
-            data = data[len(_BOM) :]
-        if too_long:
-            yield Line(number, b"", "line_too_long")
-        elif stripped := data.strip():
-            yield Line(number, stripped, complete=data.endswith(b"\n"))
-
-
-def _skip_rest_of_line(stream: BufferedIOBase) -> None:
-    while (part := stream.readline(1 << 20)) and not part.endswith(b"\n"):
-        pass
+        begun += rest
+        del begun[limit + 1 :]  # enough to see that the line is too long

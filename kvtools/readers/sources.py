@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 STDIN = "-"
 STDIN_NAME = "<stdin>"
 HEAD_BYTES = 256 * 1024
+_BLOCK_BYTES = 256 << 10
+"""Stored bytes read at once: few enough to be hashed, split and decoded while the processor's cache holds them."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPABLE = tuple(bytes([first, 0x2A, 0x4D, 0x18]) for first in range(0x50, 0x60))
@@ -197,7 +199,7 @@ def _fetched(file: RemoteFile) -> Source:
 class _Tap(io.RawIOBase):
     """A raw stream that hashes and counts what is read through it."""
 
-    def __init__(self, name: str, raw: IO[bytes], advance: Callable[[int], None]) -> None:
+    def __init__(self, name: str, raw: io.RawIOBase, advance: Callable[[int], None]) -> None:
         self._name = name
         self._raw = raw
         self._advance = advance
@@ -208,13 +210,12 @@ class _Tap(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         try:
-            data = self._raw.read(len(buffer))
+            size = self._raw.readinto(buffer) or 0
         except OSError as error:
             raise unreadable(self._name, error) from None
-        buffer[: len(data)] = data
-        self.digest.update(data)
-        self._advance(len(data))
-        return len(data)
+        self.digest.update(buffer[:size])
+        self._advance(size)
+        return size
 
 
 class _Zstd(io.RawIOBase):
@@ -257,12 +258,12 @@ def opened(source: Source, advance: Callable[[int], None] = lambda _: None) -> I
         InputError: the file cannot be opened.
     """
     try:
-        raw = source.path.open("rb")
+        raw = source.path.open("rb", buffering=0)
     except OSError as error:
         raise unreadable(source.name, error) from None
     with raw:
         tap = _Tap(source.name, raw, advance)
-        stream = io.BufferedReader(tap, 1 << 20)
+        stream = io.BufferedReader(tap, _BLOCK_BYTES)
         yield Opened(_decompressed(stream), tap)
 
 

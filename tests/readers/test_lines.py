@@ -55,6 +55,25 @@ def test_a_long_last_line_without_end() -> None:
     assert split(b"123456", limit=5) == [Line(1, b"", "line_too_long")]
 
 
+@pytest.mark.parametrize("block_bytes", range(1, 14))
+def test_lines_across_the_blocks_of_a_stream(block_bytes: int) -> None:
+    data = b"\xef\xbb\xbfone\r\n\n123456\n  two \nlast"
+    stream = io.BufferedReader(io.BytesIO(data), block_bytes)
+    assert list(lines(stream, 5)) == [
+        Line(1, b"", "line_too_long"),
+        Line(3, b"", "line_too_long"),
+        Line(4, b"", "line_too_long"),
+        Line(5, b"last", complete=False),
+    ]
+    stream = io.BufferedReader(io.BytesIO(data), block_bytes)
+    assert list(lines(stream, 8)) == [
+        Line(1, b"one"),
+        Line(3, b"123456"),
+        Line(4, b"two"),
+        Line(5, b"last", complete=False),
+    ]
+
+
 def noise_lines(count: int) -> bytes:
     chance = random.Random(7)
     return b"".join(chance.randbytes(40).hex().encode() + b"\n" for _ in range(count))
