@@ -181,6 +181,17 @@ def test_logs_without_text_have_no_findings(tmp_path: Path) -> None:
     log.write_text("".join(json.dumps({"prompt_token_ids": [1, 2, 3, n]}) + "\n" for n in range(4)))
     found = analyze(log)
     assert (found.findings, found.clusters, found.reachable) == (None, [], None)
+    (answer,) = (answer for answer in found.answers if answer.name == "findings")
+    assert (answer.supported, answer.why) == (False, "token ids and block ids are no text")
+
+
+def test_findings_that_were_not_asked_for_are_no_answer(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text(chat("You help.", "go"))
+    for asked, why in ((True, ""), (False, "left out: --no-findings")):
+        found = analyze(log, AnalyzeOptions(findings=asked))
+        (answer,) = (answer for answer in found.answers if answer.name == "findings")
+        assert (answer.supported, answer.why) == (asked, why)
 
 
 def chat(system: str, user: str, **more: object) -> str:
@@ -219,6 +230,35 @@ def test_fixes_that_meet_in_one_request_are_made_together(tmp_path: Path) -> Non
     assert found.reachable.hit_rate == truth.hit_rate
 
 
+def behind(*, time_moved: bool, order_moved: bool) -> list[str]:
+    """A time by the second, the rules, an order id, a task: in one message, each value where it stands or at the end."""
+    rows = []
+    for n in range(60):
+        time, order = f"2026-09-21T14:{n // 60:02}:{n % 60:02}", f"ORD-{70000000 + n * 7919}"
+        ends = [f"[time]: {time}"] * time_moved + [f"[order_id]: {order}"] * order_moved
+        text = f"Now: {'[time]' if time_moved else time}\n{RULES}\nOrder {'[order_id]' if order_moved else order}\n{TASK}"
+        rows.append(chat("\n".join([text, "", *ends]) if ends else text, f"question {n}", id=str(n)))
+    return rows
+
+
+def test_a_fix_that_pays_only_behind_another_is_shown_by_what_it_adds(tmp_path: Path) -> None:
+    """The time breaks every prefix, so the order id costs nothing alone. The oracle are the logs repaired by hand."""
+    hits = {}
+    for name, moved in {"none": (False, False), "time": (True, False), "both": (True, True)}.items():
+        log = tmp_path / f"{name}.jsonl"
+        log.write_text("".join(behind(time_moved=moved[0], order_moved=moved[1])))
+        cache = analyze(log, AnalyzeOptions(findings=False)).cache
+        assert cache is not None
+        hits[name] = cache.hit_tokens
+    found = {f.kind: f for f in analyze(tmp_path / "none.jsonl").findings or []}
+    assert set(found) == {"time", "order_id"}
+    assert found["order_id"].hit_rate_if_fixed == 0 == hits["none"]
+    assert found["order_id"].tokens_lost == hits["both"] - hits["time"] > 0
+    assert (found["order_id"].severity, found["order_id"].only_together) == ("high", True)
+    assert found["time"].tokens_lost == hits["both"] - hits["none"]
+    assert not found["time"].only_together
+
+
 def test_a_byte_form_is_made_one_in_its_own_texts_only(tmp_path: Path) -> None:
     """Tenant b writes CRLF always: that costs nothing and stays as it is when tenant a's drift is mended."""
     log = tmp_path / "log.jsonl"
@@ -239,7 +279,9 @@ def test_money(log: Path) -> None:
     assert report.period is not None
     for finding in report.findings or []:
         days = (report.period.last_us - report.period.first_us) / 86_400e6
-        cost = max(finding.tokens_lost or 0, 0) * 0.27 / 1e6
+        assert finding.tokens_lost is not None
+        assert finding.tokens_lost >= 0
+        cost = finding.tokens_lost * 0.27 / 1e6
         assert finding.cost_per_day == pytest.approx(cost / days)
         assert finding.cost_per_million_requests == pytest.approx(cost * 1e6 / 2000)
     assert report.cost_basis is not None

@@ -10,7 +10,7 @@ import click
 
 from kvtools.cli.options import CACHE, FILE, INTAKE, RESULT, only_given, sized, with_options
 from kvtools.cli.output import keep_apart, result_to
-from kvtools.cli.values import at_least_one, block_counts
+from kvtools.cli.values import at_least_one, block_counts, section_names
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,6 +56,13 @@ ANALYSIS = (
     click.option("--all", "everything", is_flag=True, help="List every finding, not the ten dearest."),
     click.option(
         "--show-text", is_flag=True, default=None, help="Show values as they are instead of masked."
+    ),
+    click.option(
+        "--keep-order",
+        type=section_names,
+        multiple=True,
+        metavar="A,B,…",
+        help="Sections that keep their order in the search for a better one; repeatable.",
     ),
     click.option("--patterns", type=FILE, metavar="FILE", help="Further kinds of values, in TOML."),
     click.option(

@@ -45,3 +45,27 @@ def column_mapping(text: str) -> dict[str, str]:
             f"{text!r} is not a list such as prompt=request_json.messages,arrival_us=ts."
         )
     return columns
+
+
+def section_names(text: str) -> tuple[str, ...]:
+    """Return the names of two or more sections that commas separate.
+
+    Raises:
+        click.BadParameter: there are fewer than two.
+    """
+    names = tuple(name.strip() for name in text.split(","))
+    if len(names) < 2 or not all(names):
+        raise click.BadParameter(f"{text!r} does not name two sections or more, such as A,B.")
+    return names
+
+
+def comma_list(text: str) -> tuple[str, ...]:
+    """Return the entries that commas separate.
+
+    Raises:
+        click.BadParameter: one of them is empty.
+    """
+    entries = tuple(entry.strip() for entry in text.split(","))
+    if not all(entries):
+        raise click.BadParameter(f"{text!r} has an empty entry; write A,B.")
+    return entries

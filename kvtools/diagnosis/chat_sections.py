@@ -10,6 +10,7 @@ message are fields or shuffled lines, not sections.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -33,6 +34,40 @@ def byte_lengths(texts: Sequence[str]) -> list[int]:
     return [len(text.encode()) for text in texts]
 
 
+@dataclass(frozen=True, slots=True)
+class ChatParts:
+    """One chat as component ids: the tools (one or none), each leading system message, earlier turns, the question."""
+
+    tools: list[int]
+    leading: list[int]
+    turns: list[int]
+    question: list[int]
+
+    @property
+    def ids(self) -> list[int]:
+        """All ids, in prompt order."""
+        return [*self.tools, *self.leading, *self.turns, *self.question]
+
+    @property
+    def components(self) -> int:
+        """How many there are."""
+        return len(self.ids)
+
+    @property
+    def digest(self) -> int:
+        """A 64-bit digest of the whole: equal chats have an equal one."""
+        return digest64(" ".join(map(str, self.ids)))
+
+
+def chat_parts(
+    messages: Sequence[Mapping[str, Any]], tools: Sequence[Any] | None
+) -> tuple[ChatParts, dict[int, int]]:
+    """Return a chat as component ids, and the length of each in bytes."""
+    texts: dict[int, str] = {}
+    parts = ChatParts(*(_ids(part, texts) for part in _cut(messages, tools)))
+    return parts, dict(zip(texts, byte_lengths(list(texts.values())), strict=True))
+
+
 def chat_sections(
     requests: Sequence[tuple[Sequence[Mapping[str, Any]], Sequence[Any] | None]],
     namespaces: Sequence[int] | None = None,
@@ -43,21 +78,39 @@ def chat_sections(
 
     ``measure`` gives the lengths of texts in ``unit``: of a message's content where it is a text, else of its JSON.
     """
-    cut = [_cut(messages, tools) for messages, tools in requests]
-    instructions = max((len(leading) for _, leading, _, _ in cut), default=0)
-    labels = (TOOLS, *(f"system message {place + 1}" for place in range(instructions)), TURNS, QUESTION)
     texts: dict[int, str] = {}
-    rows = [
-        [
-            _ids(tools, texts),
-            *(_ids(leading[place : place + 1], texts) for place in range(instructions)),
-            _ids(turns, texts),
-            _ids(question, texts),
-        ]
-        for tools, leading, turns, question in cut
+    chats = [
+        ChatParts(*(_ids(part, texts) for part in _cut(messages, tools))) for messages, tools in requests
     ]
     lengths = dict(zip(texts, map(int, measure(list(texts.values()))), strict=True))
-    return sectioned(labels, rows, lengths, namespaces, unit)
+    return labelled_parts(chats, lengths, namespaces, unit)
+
+
+def labelled_parts(
+    chats: Sequence[ChatParts],
+    length_of: Mapping[int, int],
+    namespaces: Sequence[int] | None = None,
+    unit: str = "bytes",
+) -> SectionedLog:
+    """Build the log of sections from chats as ids; ``length_of`` gives the length of each id in ``unit``."""
+    instructions = max((len(chat.leading) for chat in chats), default=0)
+    labels = (TOOLS, *(f"system message {place + 1}" for place in range(instructions)), TURNS, QUESTION)
+    rows = [
+        [
+            chat.tools,
+            *(chat.leading[place : place + 1] for place in range(instructions)),
+            chat.turns,
+            chat.question,
+        ]
+        for chat in chats
+    ]
+    return sectioned(labels, rows, length_of, namespaces, unit)
+
+
+def leading_instructions(messages: Sequence[Mapping[str, Any]]) -> int:
+    """Return how many system or developer messages a chat begins with."""
+    roles = [message.get("role") for message in messages]
+    return next((place for place, role in enumerate(roles) if role not in _INSTRUCTIONS), len(roles))
 
 
 def expressible(sections: Sequence[str]) -> tuple[tuple[str, ...], ...]:
@@ -71,7 +124,7 @@ _Cut = tuple[list[Any], list[Any], list[Any], list[Any]]
 
 def _cut(messages: Sequence[Mapping[str, Any]], tools: Sequence[Any] | None) -> _Cut:
     roles = [message.get("role") for message in messages]
-    leading = next((place for place, role in enumerate(roles) if role not in _INSTRUCTIONS), len(roles))
+    leading = leading_instructions(messages)
     asked = max((place for place, role in enumerate(roles) if role == "user"), default=leading)
     return (
         [list(tools)] if tools else [],

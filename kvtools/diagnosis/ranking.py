@@ -30,7 +30,8 @@ Rewrite: TypeAlias = "Callable[[Sequence[tuple[Cluster, Fixes]], NDArray[np.int6
 class Finding:
     """One cause: what its fix alone would gain, and what it adds beside the other fixes of its cluster.
 
-    ``requests`` carry it; ``fixed`` is the replay with this fix alone.
+    ``requests`` carry it; ``fixed`` is the replay with this fix alone. ``gain`` (0..1) and ``lost_tokens`` are the
+    larger of both, never below 0; ``together`` says that only the others of the cluster make it pay.
     """
 
     candidate: Candidate
@@ -39,6 +40,8 @@ class Finding:
     fixed: Outcome
     gain: float
     severity: Severity
+    lost_tokens: int = 0
+    together: bool = False
 
     @property
     def finding_id(self) -> str:
@@ -93,10 +96,9 @@ def ranked(trials: Trials, whatif: WhatIf, rewrite: Rewrite) -> Ranked:
         fixes = _best_set(mine, now)
         best[number] = ClusterOutcome(cluster, fixes, mine[fixes] if fixes else now)
         for place, candidate in enumerate(cluster.candidates):
-            alone = mine[frozenset({place})]
-            gain = max(_points(alone, now), _adds(place, fixes, mine))
             requests = len(changes[number, frozenset({place})])
-            finding = Finding(candidate, cluster, requests, alone, gain, severity_of(gain))
+            finding = _finding(candidate, cluster, requests, _Gains.of(place, fixes, mine, now))
+            gain = finding.gain
             found.append((_points(best[number].outcome, now) if place in fixes else gain, finding))
     found.sort(key=lambda of: (-of[0], of[1].cluster.cluster_id, -of[1].gain, of[1].finding_id))
     order = sorted(best, key=lambda number: -_points(best[number].outcome, now))
@@ -120,12 +122,46 @@ def _best_set(outcomes: Mapping[Fixes, Outcome], now: Outcome) -> Fixes:
     return best if worth(best)[0] > 0 else frozenset()
 
 
-def _adds(place: int, fixes: Fixes, outcomes: Mapping[Fixes, Outcome]) -> float:
-    """Return what a fix adds to the others of the best set (0..1), where that was tried."""
-    without = fixes - {place}
-    if place not in fixes or without not in outcomes:
-        return 0.0
-    return _points(outcomes[fixes], outcomes[without])
+@dataclass(frozen=True, slots=True)
+class _Gains:
+    """What a fix gains alone, and what it adds to the best set of its cluster: hit rate (0..1) and hit tokens."""
+
+    fixed: Outcome
+    alone: tuple[float, int]
+    added: tuple[float, int]
+
+    @classmethod
+    def of(cls, place: int, fixes: Fixes, outcomes: Mapping[Fixes, Outcome], now: Outcome) -> _Gains:
+        alone = outcomes[frozenset({place})]
+        if place not in fixes:
+            return cls(alone, _difference(alone, now), (0.0, 0))
+        without = fixes - {place}
+        # Where the others of the set were not tried by themselves, all others were: they reach no less.
+        others = now if not without else outcomes.get(without) or outcomes[_everything(outcomes) - {place}]
+        return cls(alone, _difference(alone, now), _difference(outcomes[fixes], others))
+
+
+def _everything(outcomes: Mapping[Fixes, Outcome]) -> Fixes:
+    return frozenset().union(*outcomes)
+
+
+def _difference(outcome: Outcome, other: Outcome) -> tuple[float, int]:
+    return _points(outcome, other), outcome.hit_tokens - other.hit_tokens
+
+
+def _finding(candidate: Candidate, cluster: Cluster, requests: int, gains: _Gains) -> Finding:
+    gain, lost = max(gains.alone, gains.added)
+    together = gains.added[0] > max(gains.alone[0], 0.0) and gains.alone[0] < RANKED_SHARE
+    return Finding(
+        candidate,
+        cluster,
+        requests,
+        gains.fixed,
+        max(gain, 0.0),
+        severity_of(gain),
+        max(lost, 0),
+        together,
+    )
 
 
 def severity_of(gain: float) -> Severity:

@@ -94,13 +94,18 @@ class SectionOrder:
 
     @property
     def advised(self) -> OrderStep:
-        """The step to take: more moves than the step before only where they gain at least 0.1 point (each)."""
-        taken = self.steps[0]
-        for step in self.steps[1:]:
-            more = len(step.moves) - len(taken.moves)
-            if (step.hit_rate or 0.0) - (taken.hit_rate or 0.0) >= MIN_GAIN_SHARE * more:
-                taken = step
-        return taken
+        """The step to take, as ``advised_step`` chooses it."""
+        return advised_step(self.steps)
+
+
+def advised_step(steps: Sequence[OrderStep]) -> OrderStep:
+    """Return the step to take: more moves than the step before only where they gain at least 0.1 point (each)."""
+    taken = steps[0]
+    for step in steps[1:]:
+        more = len(step.moves) - len(taken.moves)
+        if (step.hit_rate or 0.0) - (taken.hit_rate or 0.0) >= MIN_GAIN_SHARE * more:
+            taken = step
+    return taken
 
 
 def best_section_order(log: SectionedLog, keep_order: Sequence[Sequence[str]] = ()) -> SectionOrder:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kvtools.model import CacheSpec
+    from kvtools.model import CacheSpec, ReplayResult
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +71,22 @@ class WhatIf:
 
     def replayed(self, changes: Sequence[Prompted] = ()) -> Outcome:
         """Replay with these prompts in place of the logged ones; a later change wins over an earlier."""
+        result = self._result(changes)[1]
+        first = int(len(result.hit_tokens) * self.measure_from)
+        return Outcome(int(result.hit_tokens[first:].sum()), int(result.queried_tokens[first:].sum()))
+
+    def hits(self) -> NDArray[np.int64]:
+        """Return the hit tokens of each request in log order, of all its lookups; 0 for those not replayed."""
+        owner, result = self._result(())
+        counted = np.bincount(owner, weights=result.hit_tokens, minlength=len(self.keys))
+        return counted.astype(np.int64)
+
+    def of(self, numbers: NDArray[np.int64]) -> WhatIf:
+        """Return the log with only the requests ``numbers`` replayed, in a cache of the same size."""
+        return replace(self, order=self.order[np.isin(self.order, numbers)])
+
+    def _result(self, changes: Sequence[Prompted]) -> tuple[NDArray[np.int64], ReplayResult]:
+        """Return whose each lookup is, and what they hit."""
         tokens, pool, at = self.prompt_tokens.copy(), [self.keys], np.arange(len(self.keys))
         base = len(self.keys)
         for change in changes:
@@ -83,6 +99,4 @@ class WhatIf:
         prompts = Prompts(
             tokens[owner], Interner().intern(keys.values), keys.offsets, self.skip_lookup[owner]
         )
-        result = replay_prompts(prompts, self.spec, unlimited_hits(prompts, self.spec))
-        first = int(len(prompts.tokens) * self.measure_from)
-        return Outcome(int(result.hit_tokens[first:].sum()), int(result.queried_tokens[first:].sum()))
+        return owner, replay_prompts(prompts, self.spec, unlimited_hits(prompts, self.spec))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,11 +10,14 @@ import numpy as np
 from kvtools.cache import Interner, Prompts, study_cache
 from kvtools.cache.demand import overloads
 from kvtools.diagnosis.misses import split_misses
+from kvtools.diagnosis.ranking import Ranked
 from kvtools.diagnosis.verdict import verdict
 from kvtools.errors import ChangedInput, UsageError
-from kvtools.flow.diagnose import Gathered, diagnose, diagnosis_catalogue, whatif_of
+from kvtools.flow.apart import INSTANCE_KEYS, kept_apart, scattered
+from kvtools.flow.diagnose import Gathered, diagnose, diagnosis_catalogue, second_pass, whatif_of
 from kvtools.flow.intake import Intake, IntakeOptions, PathLike, Watcher, take_in
-from kvtools.flow.judge import figures_of
+from kvtools.flow.judge import figures_of, flushes_of
+from kvtools.flow.section_order import order_of_chats, order_of_trace
 from kvtools.model import CacheSpec, Outputs
 from kvtools.profile import LogProfile, map_chunk, prefix_similarity, replay_order
 from kvtools.replay.compare import UNKNOWN, Observed, compare
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kvtools.cache import CacheStudy
+    from kvtools.diagnosis.history import HistoryFinding
     from kvtools.diagnosis.whatif import WhatIf
     from kvtools.flow.sizing import CacheMemory
     from kvtools.model import ReplayResult
@@ -42,6 +46,11 @@ if TYPE_CHECKING:
     from kvtools.report.compare import Compare
     from kvtools.report.cost import Price
     from kvtools.report.findings import Diagnosis
+    from kvtools.report.section_order import SectionOrder
+
+
+NOT_TEXT = ": only salts, adapters, media and instances were looked at"
+NOT_ASKED = "left out: --no-findings"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +59,8 @@ class AnalyzeOptions(IntakeOptions):
 
     ``measure_from`` (0..1) counts only the requests after that share of the log; ``curve_blocks`` are the
     cache sizes to print. ``findings`` asks what breaks the prefix (the log is read twice), with the values
-    masked unless ``show_text``; ``patterns`` is a file of further kinds of values. ``price_per_mtok`` (of a
+    masked unless ``show_text``; ``patterns`` is a file of further kinds of values. ``keep_order``: groups of sections
+    that keep their relative order where a better order of sections is searched. ``price_per_mtok`` (of a
     million prompt tokens), or ``gpu_hour_price`` of ``gpus`` GPUs that compute ``prefill_tokens_per_s`` together,
     turns the tokens lost into money.
     """
@@ -63,6 +73,7 @@ class AnalyzeOptions(IntakeOptions):
     findings: bool = True
     show_text: bool = False
     patterns: Path | None = None
+    keep_order: tuple[tuple[str, ...], ...] = ()
     price_per_mtok: float | None = None
     gpu_hour_price: float | None = None
     prefill_tokens_per_s: float | None = None
@@ -73,9 +84,17 @@ class AnalyzeOptions(IntakeOptions):
             raise UsageError(f"--measure-from {self.measure_from:g}: a share of the log, from 0 to below 1.")
         if self.curve_blocks and min(self.curve_blocks) < 1:
             raise UsageError(f"--curve-blocks {min(self.curve_blocks)}: a cache holds at least 1 block.")
+        if self.keep_order and not self.findings:
+            raise UsageError(
+                "--keep-order: --no-findings skips the search that it is for; leave out one of them."
+            )
         # A wrong size must not wait for the end of a long run to be told.
         CacheSpec(1 if self.block_size is None else self.block_size, self.capacity_blocks)
         self.price()
+
+    def blocks(self, block_size: int) -> int | None:
+        """Return how many blocks of ``block_size`` tokens the cache holds, ``None`` without a limit."""
+        return self.memory.capacity_blocks(block_size) if self.memory else self.capacity_blocks
 
     def price(self) -> Price | None:
         """Return what a million prompt tokens cost, ``None`` where no price was given."""
@@ -109,7 +128,7 @@ def _analyze(intake: Intake, options: AnalyzeOptions) -> Report:
         profile.merge(map_chunk(chunk, keyed, dropped))
         gathered.add(chunk, keyed)
     if not profile.prompts and profile.traffic.columns().says_something:
-        return traffic_report(_reading(intake, profile, "log", options))
+        return _without_prompts(intake, profile, options)
     block_size, rules = intake.settled(profile.counts, profile.prompts)
     requests = profile.requests()
     ids = Interner().intern(requests.keys.values)
@@ -118,13 +137,14 @@ def _analyze(intake: Intake, options: AnalyzeOptions) -> Report:
     if order is not None:
         requests, prefix = requests.take(order), prefix.take(order)
         ids = Interner().intern(requests.keys.values)
-    capacity = options.memory.capacity_blocks(block_size) if options.memory else options.capacity_blocks
-    spec = CacheSpec(block_size, capacity, rules, options.outputs)
+    spec = CacheSpec(block_size, options.blocks(block_size), rules, options.outputs)
     study = _studied(requests, ids, spec, options.measure_from)
     reading = _reading(intake, profile, "log" if order is None else "arrival", options)
     misses = split_misses(study, requests.prompt_tokens, requests.samples, profile.seen, order)
-    figures = figures_of(profile, requests, study, misses)
+    flushes = flushes_of(requests, ids, study, options.measure_from)
+    figures = figures_of(profile, requests, study, misses, flushes)
     whatif = whatif_of(logged, order, spec, options.measure_from)
+    diagnosis = _diagnosis(intake, gathered, (requests, logged), whatif, options)
     found = Findings(
         inputs=reading.inputs,
         settings=reading.settings,
@@ -135,24 +155,51 @@ def _analyze(intake: Intake, options: AnalyzeOptions) -> Report:
         study=study,
         observed=_observed(requests, study.result),
         demand=_demand(requests, spec),
-        diagnosis=_diagnosis(intake, gathered, requests, whatif, options),
+        diagnosis=diagnosis,
+        findings_missing=_why_missing(gathered, diagnosis),
+        section_order=_order_of_chats(intake, gathered, logged.namespace, whatif, options),
         misses=miss_figures(misses),
         verdict=verdict_figures(verdict(figures), figures, profile.utc_offset_min or 0),
     )
     return build_report(found, options.curve_blocks)
 
 
+def _without_prompts(intake: Intake, profile: LogProfile, options: AnalyzeOptions) -> Report:
+    reading = _reading(intake, profile, "log", options)
+    if not options.findings:
+        return traffic_report(replace(reading, findings_missing=NOT_ASKED))
+    order = order_of_trace(intake, options.keep_order)
+    _told_of_unused(intake, options, order)
+    return traffic_report(replace(reading, section_order=order))
+
+
 def _diagnosis(
-    intake: Intake, gathered: Gathered, requests: RequestColumns, whatif: WhatIf, options: AnalyzeOptions
+    intake: Intake,
+    gathered: Gathered,
+    columns: tuple[RequestColumns, RequestColumns],
+    whatif: WhatIf,
+    options: AnalyzeOptions,
 ) -> Diagnosis | None:
-    """Return what breaks the prefix, ``None`` where it is not asked for or there is no text; ``requests`` replayed."""
+    """Return what breaks the prefix, ``None`` where it is not asked for, or there is no text and nothing else to tell.
+
+    ``columns`` are the requests as they are replayed and as they were logged.
+    """
+    requests, logged = columns
     catalogue = gathered.catalogue
-    if catalogue is None or not gathered.has_text:
+    if catalogue is None:
         return None
+    ranked = Ranked(whatif.replayed(), (), (), ())
+    histories: list[HistoryFinding] = []
     try:
-        ranked, histories = diagnose(intake, gathered, whatif, find_sessions(requests, requests.session))
+        apart = kept_apart(intake.keying, gathered.apart, lambda: second_pass(intake, gathered.rows), whatif)
+        if gathered.has_text:
+            ranked, histories = diagnose(intake, gathered, whatif, find_sessions(requests, requests.session))
     except ChangedInput as changed:
         intake.watcher.warn(f"{changed} Findings are left out.")
+        return None
+    if (options.route_key or "").rpartition(".")[2] in INSTANCE_KEYS:
+        apart = [*scattered(logged, whatif), *apart]
+    if not gathered.has_text and not apart:
         return None
     for name in catalogue.unmatched():
         intake.watcher.warn(f"pattern {name} matched none of the varying text that was looked at.")
@@ -161,7 +208,40 @@ def _diagnosis(
     price = options.price()
     measured = requests.arrival_us[int(len(requests.arrival_us) * options.measure_from) :]
     basis = None if price is None else cost_basis(price, len(measured), period_of(measured, 0))
-    return diagnosis_figures(ranked, histories, show_text=options.show_text, basis=basis)
+    return diagnosis_figures(ranked, histories, apart, show_text=options.show_text, basis=basis)
+
+
+def _why_missing(gathered: Gathered, diagnosis: Diagnosis | None) -> str:
+    """Say why there are no findings, nothing where there are."""
+    if gathered.catalogue is None:
+        return NOT_ASKED
+    if not gathered.has_text:
+        return "token ids and block ids are no text" + (NOT_TEXT if diagnosis else "")
+    return "the log changed while it was read" if diagnosis is None else ""
+
+
+def _order_of_chats(
+    intake: Intake,
+    gathered: Gathered,
+    namespaces: NDArray[np.uint64],
+    whatif: WhatIf,
+    options: AnalyzeOptions,
+) -> SectionOrder | None:
+    if gathered.catalogue is None:
+        return None
+    second = second_pass(intake, gathered.rows)
+    try:
+        found = order_of_chats(intake.keying, gathered.chats, second, whatif, namespaces, options.keep_order)
+    except ChangedInput as changed:
+        intake.watcher.warn(f"{changed} The order of sections is left out.")
+        return None
+    _told_of_unused(intake, options, found)
+    return found
+
+
+def _told_of_unused(intake: Intake, options: AnalyzeOptions, found: SectionOrder | None) -> None:
+    if options.keep_order and found is None:
+        intake.watcher.warn("--keep-order has no effect: this log has no sections whose order can be chosen.")
 
 
 def _reading(intake: Intake, profile: LogProfile, order: str, options: AnalyzeOptions) -> Reading:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kvtools.diagnosis.apart import Apart
 from kvtools.diagnosis.byte_forms import form_clusters
 from kvtools.diagnosis.candidates import FIRST_SECTIONS, Bounds, clusters_of
 from kvtools.diagnosis.history import BrokenTurns, HistoryFinding, causes_of, priced, turns_of
@@ -16,6 +17,7 @@ from kvtools.diagnosis.trials import Fixes, Trials, rewriting_of
 from kvtools.diagnosis.whatif import Prompted, WhatIf
 from kvtools.fields import SectionSample, grouped, learn_group
 from kvtools.fields.catalogue import Catalogue
+from kvtools.flow.section_order import GatheredChats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,6 +50,8 @@ class Gathered:
 
     catalogue: Catalogue | None
     sample: SectionSample = field(default_factory=SectionSample)
+    chats: GatheredChats = field(default_factory=GatheredChats)
+    apart: Apart = field(default_factory=Apart)
     rows: list[NDArray[np.int64]] = field(default_factory=list)
 
     @property
@@ -60,6 +64,8 @@ class Gathered:
         if self.catalogue is None:
             return
         self.sample.add(chunk.requests, keyed.rows)
+        self.chats.add(chunk.requests, keyed.rows)
+        self.apart.add(chunk.requests, keyed)
         self.rows.append(keyed.rows)
 
 
@@ -102,7 +108,7 @@ def diagnose(
     wanted = broken.requests()
     turns: dict[int, Turn] = {}
     if clusters or len(wanted):
-        for table, rows, first in _second_pass(intake, gathered.rows):
+        for table, rows, first in second_pass(intake, gathered.rows):
             trials.add(table, rows, first)
             mine = wanted[(wanted >= first) & (wanted < first + len(rows))]
             turns.update(zip(mine.tolist(), turns_of(table, rows[mine - first]), strict=True))
@@ -139,7 +145,7 @@ def _priced(
         return priced(cause, every, now, None)
     numbers = np.array(sorted(cause.mended), dtype=np.int64)
     changes = []
-    for table, kept, first in _second_pass(intake, rows):
+    for table, kept, first in second_pass(intake, rows):
         mine = numbers[(numbers >= first) & (numbers < first + len(kept))]
         if len(mine):
             changed = [(number - first, cause.mended[number]) for number in mine.tolist()]
@@ -171,7 +177,7 @@ def _clusters(intake: Intake, gathered: Gathered, whatif: WhatIf) -> list[Cluste
     return found[:MAX_CLUSTERS] + form_clusters(texts, sample.scale)[:MAX_FORM_CLUSTERS]
 
 
-def _second_pass(
+def second_pass(
     intake: Intake, rows: Sequence[NDArray[np.int64]]
 ) -> Iterator[tuple[pd.DataFrame, NDArray[np.int64], int]]:
     """Yield each chunk's table once more, with the requests that have a prompt and the number of the first."""
@@ -194,7 +200,7 @@ def _rewritten(
 ) -> Prompted:
     """Return some requests with all these fixes at once."""
     rewriting, parts = rewriting_of(fixes), []
-    for table, kept, first in _second_pass(intake, rows):
+    for table, kept, first in second_pass(intake, rows):
         mine = numbers[(numbers >= first) & (numbers < first + len(kept))] - first
         if len(mine):
             prompts = prompts_of(table, kept[mine])

@@ -6,21 +6,35 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kvtools.cache import Prompts
+from kvtools.diagnosis.flushes import find_flushes
 from kvtools.diagnosis.verdict import Figures, Namespaces, ServerSaid
 from kvtools.prefixes import prefix_tree
 from kvtools.profile.state import UNKNOWN
 from kvtools.table import concat_ragged
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
     from kvtools.cache import CacheStudy
+    from kvtools.diagnosis.flushes import Flush
     from kvtools.diagnosis.misses import Misses
     from kvtools.profile import LogProfile, RequestColumns
 
 NEEDED_SHARE = 0.9
 
 
-def figures_of(profile: LogProfile, requests: RequestColumns, study: CacheStudy, misses: Misses) -> Figures:
+def figures_of(
+    profile: LogProfile,
+    requests: RequestColumns,
+    study: CacheStudy,
+    misses: Misses,
+    flushes: Sequence[Flush] = (),
+) -> Figures:
     """Return the figures of a replayed log; ``requests`` and ``study`` in replay order."""
+    known = [requests.arrival_us[flush.request] for flush in flushes]
     result = study.result
     ceiling = int(study.ceiling.sum())
     _, uses = np.unique(requests.namespace, return_counts=True)
@@ -42,9 +56,27 @@ def figures_of(profile: LogProfile, requests: RequestColumns, study: CacheStudy,
         skipping_tokens=int(requests.prompt_tokens[skipping].sum()),
         namespaces=Namespaces(len(uses), int((uses == 1).sum())),
         server=_server(requests, study),
+        flushes=len(flushes),
+        flushed_tokens=sum(flush.lost_tokens for flush in flushes),
+        flushed_at_us=tuple(int(us) for us in known if us != UNKNOWN),
         diverged_tokens=misses.diverged,
         cold_tokens=misses.cold,
     )
+
+
+def flushes_of(
+    requests: RequestColumns, ids: NDArray[np.int32], study: CacheStudy, measure_from: float
+) -> list[Flush]:
+    """Return where the server's cache was emptied, as far as the hits that it reported tell.
+
+    Nothing where it reported none, where only a part of the log is measured, or where a request is several lookups
+    (what it reported is then of all of them). ``requests``, ``ids`` (of their blocks) and ``study`` in replay order.
+    """
+    told = requests.cached_tokens != UNKNOWN
+    if not told.any() or measure_from or (requests.samples != 1).any():
+        return []
+    prompts = Prompts(requests.prompt_tokens, ids, requests.keys.offsets, requests.skip_lookup)
+    return find_flushes(prompts, study.result.spec, study.result.hit_tokens, requests.cached_tokens)
 
 
 def _shared_prefix(profile: LogProfile) -> int | None:

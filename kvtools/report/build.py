@@ -26,7 +26,7 @@ from kvtools.report.model import (
     Similarity,
 )
 from kvtools.report.sessions import session_figures
-from kvtools.report.traffic import answers, period_of, traffic_figures
+from kvtools.report.traffic import Answer, answers, period_of, traffic_figures
 from kvtools.similarity.consecutive import JaccardSum
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from kvtools.report.compare import Compare
     from kvtools.report.findings import Diagnosis
     from kvtools.report.model import Demand
+    from kvtools.report.section_order import SectionOrder
     from kvtools.report.sessions import SessionFigures
     from kvtools.report.verdict import MissFigures, VerdictFigures
 
@@ -47,18 +48,21 @@ NEEDS = (0.5, 0.8, 0.9, 0.95, 0.99)
 """Shares of the ceiling's hits for which the smallest cache is named."""
 
 _SMALLEST_CURVE_BLOCKS = 16
+_NO_SECTIONS = "no chat begins with two system messages, and no RAGPulse trace stands beside its lengths"
 _FEW = 2
 """Of two requests, every shingle is carried by half: a share of variable text says nothing there."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Reading:
-    """What was read, and how."""
+    """What was read, and how. ``findings_missing`` says why there are no findings, or not all; empty: all are there."""
 
     inputs: list[Input]
     settings: Settings
     skipped_files: Sequence[str]
     profile: LogProfile
+    section_order: SectionOrder | None = None
+    findings_missing: str = "no request has a prompt, token ids or block ids"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -125,7 +129,7 @@ def traffic_report(reading: Reading, supported: AbstractSet[str] = frozenset()) 
         inputs=reading.inputs,
         settings=reading.settings,
         coverage=coverage(profile.counts, reading.skipped_files),
-        answers=answers(traffic, profile.prompts, supported),
+        answers=[*answers(traffic, profile.prompts, supported), *_answers_of_findings(reading)],
         traffic=traffic,
         requests=0,
         period=None,
@@ -147,8 +151,18 @@ def traffic_report(reading: Reading, supported: AbstractSet[str] = frozenset()) 
         findings=None,
         clusters=[],
         reachable=None,
+        section_order=reading.section_order,
         cost_basis=None,
     )
+
+
+def _answers_of_findings(reading: Reading) -> list[Answer]:
+    """Return whether the log supports findings and an order of sections. Part of the findings is no support."""
+    ordered = reading.section_order is not None
+    return [
+        Answer(name="findings", supported=not reading.findings_missing, why=reading.findings_missing),
+        Answer(name="section_order", supported=ordered, why="" if ordered else _NO_SECTIONS),
+    ]
 
 
 def _supported(found: Findings, sessions: SessionFigures | None) -> set[str]:

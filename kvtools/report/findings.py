@@ -13,6 +13,7 @@ from kvtools.report.cost import Cost, basis_sentence, cost_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kvtools.diagnosis.apart import ApartFinding
     from kvtools.diagnosis.candidates import Candidate
     from kvtools.diagnosis.history import HistoryFinding
     from kvtools.diagnosis.ranking import ClusterOutcome, Ranked
@@ -31,7 +32,10 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One cause. ``gain`` (0..1) is the hit rate that its fix adds: alone, or beside the others of its cluster."""
+    """One cause. ``gain`` (0..1) is the hit rate that its fix adds: alone, or beside the others of its cluster.
+
+    ``tokens_lost`` are the hit tokens of that gain, at least 0; ``only_together``: alone the fix is not worth advice.
+    """
 
     id: str
     cluster: str
@@ -39,12 +43,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     fields: list[Field]
     section: str
-    position_chars: int
+    position_chars: int | None
     granularity: str | None
     requests: int
     tokens_lost: int | None
     hit_rate_if_fixed: float | None
     gain: float
+    only_together: bool
     severity: str
     fix: str
     cost_per_day: float | None
@@ -105,6 +110,7 @@ _SECTIONS = {"system": "system message", "user": "user message", "tool": "tool m
 def diagnosis_figures(
     found: Ranked,
     histories: Sequence[HistoryFinding] = (),
+    apart: Sequence[ApartFinding] = (),
     *,
     show_text: bool,
     basis: CostBasis | None = None,
@@ -114,11 +120,9 @@ def diagnosis_figures(
     now = found.now.hit_tokens
     return Diagnosis(
         findings=_by_gain(
-            [
-                _finding(f, names[f.cluster.cluster_id], now, basis, show_text=show_text)
-                for f in found.findings
-            ],
+            [_finding(f, names[f.cluster.cluster_id], basis, show_text=show_text) for f in found.findings],
             [_history(history, now, basis) for history in histories],
+            [_apart(one, basis) for one in apart],
         ),
         clusters=[
             ClusterFigures(
@@ -141,17 +145,42 @@ def diagnosis_figures(
     )
 
 
-def _by_gain(findings: Sequence[Finding], histories: Sequence[Finding]) -> list[Finding]:
-    """Put broken histories among the findings: those that pay before those that do not, which are last."""
-    advice = [finding for finding in findings if finding.severity != "info"]
-    rest = [finding for finding in findings if finding.severity == "info"]
-    paying = [history for history in histories if history.severity != "info"]
-    return [*advice, *paying, *rest, *(history for history in histories if history.severity == "info")]
+def _by_gain(
+    findings: Sequence[Finding], histories: Sequence[Finding], apart: Sequence[Finding]
+) -> list[Finding]:
+    """Put what pays before what does not; in it what no text can mend first, then the prompts, then the histories."""
+    groups = (apart, findings, histories)
+    paying = [finding for group in groups for finding in group if finding.severity != "info"]
+    rest = (findings, apart, histories)
+    return [*paying, *(finding for group in rest for finding in group if finding.severity == "info")]
+
+
+def _apart(found: ApartFinding, basis: CostBasis | None) -> Finding:
+    cost = _cost(found.lost_tokens, basis)
+    return Finding(
+        id=found.finding_id,
+        cluster="-",
+        route=None,
+        kind=found.kind,
+        fields=[],
+        section="user message" if found.kind == "image_before_text" else "request",
+        position_chars=None,
+        granularity=None,
+        requests=found.requests,
+        tokens_lost=found.lost_tokens,
+        hit_rate_if_fixed=None if found.fixed is None else found.fixed.hit_rate,
+        gain=found.gain,
+        only_together=False,
+        severity=found.severity,
+        fix=found.sentence,
+        cost_per_day=cost.per_day,
+        cost_per_million_requests=cost.per_million_requests,
+    )
 
 
 def _history(found: HistoryFinding, now: int, basis: CostBasis | None) -> Finding:
     cause = found.cause
-    lost = None if found.fixed is None else found.fixed.hit_tokens - now
+    lost = None if found.fixed is None else max(found.fixed.hit_tokens - now, 0)
     cost = _cost(lost, basis)
     return Finding(
         id=found.finding_id,
@@ -165,7 +194,8 @@ def _history(found: HistoryFinding, now: int, basis: CostBasis | None) -> Findin
         requests=found.requests,
         tokens_lost=lost,
         hit_rate_if_fixed=None if found.fixed is None else found.fixed.hit_rate,
-        gain=found.gain,
+        gain=max(found.gain, 0.0),
+        only_together=False,
         severity=severity_of(found.gain),
         fix=cause.detail,
         cost_per_day=cost.per_day,
@@ -174,7 +204,7 @@ def _history(found: HistoryFinding, now: int, basis: CostBasis | None) -> Findin
 
 
 def _cost(lost: int | None, basis: CostBasis | None) -> Cost:
-    return Cost(None, None) if basis is None or lost is None else cost_of(max(lost, 0), basis)
+    return Cost(None, None) if basis is None or lost is None else cost_of(lost, basis)
 
 
 def cluster_names(found: Ranked) -> dict[str, str]:
@@ -194,12 +224,9 @@ def _letters(number: int) -> str:
     return name
 
 
-def _finding(
-    f: RankedFinding, cluster: str, now: int, basis: CostBasis | None, *, show_text: bool
-) -> Finding:
+def _finding(f: RankedFinding, cluster: str, basis: CostBasis | None, *, show_text: bool) -> Finding:
     candidate = f.candidate
-    lost = f.fixed.hit_tokens - now
-    cost = _cost(lost, basis)
+    cost = _cost(f.lost_tokens, basis)
     return Finding(
         id=f.finding_id,
         cluster=cluster,
@@ -219,9 +246,10 @@ def _finding(
         position_chars=candidate.place,
         granularity=next((x.kind.granularity for x in candidate.fields if x.kind.granularity), None),
         requests=f.requests,
-        tokens_lost=lost,
+        tokens_lost=f.lost_tokens,
         hit_rate_if_fixed=f.fixed.hit_rate,
         gain=f.gain,
+        only_together=f.together,
         severity=f.severity,
         fix=_fix(candidate),
         cost_per_day=cost.per_day,

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kvtools.report.cost import money
+from kvtools.report.layout import labelled
 from kvtools.report.numbers import percent
 
 if TYPE_CHECKING:
@@ -41,8 +42,28 @@ def findings_part(report: Report, *, everything: bool) -> list[RenderableType]:
     if not shown:
         note = "Nothing that varies in front of stable text costs a tenth of a point."
         return [Text(note), *_lines(hint), Text()]
-    lines = (_reached(report), f"   {report.cost_basis}" if report.cost_basis else "", hint)
+    together = any(finding.only_together for finding in shown)
+    added = "   + pt: nothing alone; what it adds to the other fixes of its cluster" if together else ""
+    lines = (_reached(report), added, f"   {report.cost_basis}" if report.cost_basis else "", hint)
     return [_table(report, shown), *(Text(line) for line in lines if line), Text()]
+
+
+def section_order_part(report: Report) -> list[RenderableType]:
+    """Return the advised order of sections where it gains a tenth of a point, labelled, and nothing else."""
+    found = report.section_order
+    if found is None or not found.moves:
+        return []
+    now, then = percent(found.hit_rate_current), percent(found.hit_rate_advised)
+    moves = f"{'; '.join(found.moves)}: {now} → {then}"
+    if found.counted_by == "components":
+        moves += " of the components' tokens (whole components, not vLLM's blocks)"
+    lines = [moves]
+    if found.best != found.advised:
+        best = percent(found.hit_rate_best)
+        lines.append(f"best of {found.orders_tried:,} orders: {best}, in more moves than that is worth")
+    if found.sampled < found.requests:
+        lines.append(f"searched on {found.sampled:,} of {found.requests:,} requests")
+    return [labelled("" if number else "Section order", line) for number, line in enumerate(lines)]
 
 
 def _prompts_can_help(report: Report) -> bool:
@@ -65,10 +86,10 @@ def _table(report: Report, shown: Sequence[Finding]) -> Table:
         table.add_row(
             str(place + 1),
             Text(_what(finding)),
-            f"{finding.section.removesuffix(' message')}, char {finding.position_chars:,}",
+            _where(finding),
             Text(f"{finding.cluster} {finding.route or ''}".strip()),
             "-" if finding.tokens_lost is None else f"{finding.tokens_lost:,}",
-            percent(finding.hit_rate_if_fixed),
+            _if_fixed(finding),
             *([_cost(finding)] if priced else []),
         )
         if place + 1 == len(shown) or shown[place + 1].cluster != finding.cluster:
@@ -76,6 +97,18 @@ def _table(report: Report, shown: Sequence[Finding]) -> Table:
             if together is not None:
                 table.add_row("", together[0], "", "", "", percent(together[1]))
     return table
+
+
+def _where(finding: Finding) -> str:
+    section = finding.section.removesuffix(" message")
+    return section if finding.position_chars is None else f"{section}, char {finding.position_chars:,}"
+
+
+def _if_fixed(finding: Finding) -> str:
+    """Return the rate of the fix alone; where it pays only with the others, the points that it adds to them."""
+    if finding.only_together:
+        return f"+{100 * finding.gain:.1f} pt"
+    return percent(finding.hit_rate_if_fixed)
 
 
 def _cost(finding: Finding) -> str:

@@ -13,6 +13,7 @@ import msgspec
 from kvtools.errors import InputError
 from kvtools.report.compare import Compare
 from kvtools.report.findings import ClusterFigures, Finding, Reachable
+from kvtools.report.section_order import SectionOrder
 from kvtools.report.sessions import SessionFigures
 from kvtools.report.traffic import Answer, Period, Traffic
 from kvtools.report.verdict import MissFigures, VerdictFigures
@@ -181,6 +182,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[Finding] | None
     clusters: list[ClusterFigures]
     reachable: Reachable | None
+    section_order: SectionOrder | None
     cost_basis: str | None
 
     def to_json(self) -> str:

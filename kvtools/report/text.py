@@ -6,13 +6,14 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
 from kvtools.report.compare import differences, headline
 from kvtools.report.coverage import coverage_lines
-from kvtools.report.findings_text import findings_part, within_reach
+from kvtools.report.findings_text import findings_part, section_order_part, within_reach
 from kvtools.report.layout import labelled
 from kvtools.report.numbers import bars, blocks, counted, percent, period, ratio, short
 from kvtools.report.sessions import session_lines
@@ -79,13 +80,14 @@ def render_text(
 def _page(report: Report, *, everything: bool) -> RenderableType:
     replayed = _replayed(report)
     if replayed is None:
-        return page_without_prompts(report)
+        return _without_prompts(report)
     parts: list[RenderableType] = [
         Text(_headline(replayed), style="bold"),
         *(Text(f"  {line}") for line in _basis(replayed)),
         Text(),
         *_verdict(report),
         *findings_part(report, everything=everything),
+        *section_order_part(report),
         *(labelled(label, text) for label, text in _figures(replayed)),
         *_demand(report, replayed.cache),
         *_sessions(report),
@@ -97,6 +99,14 @@ def _page(report: Report, *, everything: bool) -> RenderableType:
         parts += [Text(), Text(headline(report.observed)), *map(Text, differences(report.observed))]
         parts += _not_compared(report)
     return Group(*parts)
+
+
+def _without_prompts(report: Report) -> RenderableType:
+    """Return the page; it names what a log cannot answer, which without prompts goes without saying of findings."""
+    order = section_order_part(report)
+    said = [answer for answer in report.answers if answer.name not in ("findings", "section_order")]
+    page = page_without_prompts(msgspec.structs.replace(report, answers=said))
+    return Group(page, Text(), *order) if order else page
 
 
 def _verdict(report: Report) -> list[RenderableType]:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from kvtools.diagnosis import section_order
+from kvtools.diagnosis.chat_orders import OrderableChats, is_orderable, reordered
 from kvtools.diagnosis.chat_sections import chat_sections, expressible
 from kvtools.diagnosis.section_order import MIN_GAIN_SHARE, best_section_order, moved_places
 from kvtools.diagnosis.sectioned import SectionedLog, sectioned
@@ -280,6 +281,28 @@ class TestChat:
         assert (best_section_order(log).hit_rate_best or 0) > (found.hit_rate_best or 0)
         # Two of three requests hit tools, and then the rules: of six messages each.
         assert (found.hit_rate_current, found.hit_rate_best) == (2 / 18, 4 / 18)
+
+    def test_a_sample_is_bounded_and_does_not_depend_on_the_order(self) -> None:
+        chats = [(number, self.messages(f"u{number}", f"{number}?")) for number in range(200)]
+        samples = [OrderableChats(max_components=120), OrderableChats(max_components=120)]
+        for sample, listed in zip(samples, (chats, chats[::-1]), strict=True):
+            for number, messages in listed:
+                sample.add(number, messages, None)
+        one, other = samples
+        assert one.requests == other.requests == 200
+        assert set(one.chats) == set(other.chats)
+        # Five messages each: at most 24 chats, those whose digest ends in ``level`` zero bits.
+        assert 0 < len(one.chats) <= 24
+        assert all(parts.digest % 2**one.level == 0 for parts in one.chats.values())
+        assert set(one.length_of) == {number for parts in one.chats.values() for number in parts.ids}
+
+    def test_system_messages_in_another_order(self) -> None:
+        first, second, *rest = self.messages("a", "b")
+        assert reordered([first, second, *rest], (2, 1, 0)) == [second, first, *rest]
+        assert reordered([first, second, *rest], (0, 2, 1)) is None
+        assert is_orderable([first, second, *rest])
+        assert not is_orderable([first, *rest])
+        assert not is_orderable([first] * 7)
 
     def test_roles_and_calls_are_told_apart(self) -> None:
         user = [{"role": "user", "content": "x"}]
