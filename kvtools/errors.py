@@ -8,6 +8,7 @@
     │   ├── RejectedInput   3    --strict, and at least one record was rejected
     │   ├── ChangedInput    3    a file is not what it was when it was read first
     │   └── TemplateError   3    a chat template is missing, broken or refuses its input
+    ├── GateFailed          1    what was checked does not hold
     └── EngineError         4    an engine or an optional package is missing, or it failed
         └── MissingExtra    4    names the pip command that installs what is missing
 
@@ -53,6 +54,12 @@ class RejectedInput(InputError):  # noqa: N818 - names what happened
 
 class TemplateError(InputError):
     """A chat template is missing, does not parse, or raised an error of its own."""
+
+
+class GateFailed(KvtoolsError):  # noqa: N818 - names what happened
+    """A check that was asked for failed; nothing else ends with 1."""
+
+    exit_code: ClassVar[int] = EXIT_GATE_FAILED
 
 
 class EngineError(KvtoolsError):

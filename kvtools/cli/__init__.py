@@ -21,6 +21,8 @@ _COMMANDS = {
     "analyze": ("kvtools.cli.analyze", "Say how well a log's prompts reuse the prefix cache."),
     "explain": ("kvtools.cli.explain", "Show where a request parts from the nearest earlier one."),
     "diff": ("kvtools.cli.diff", "Compare two requests of a log, or two logs."),
+    "normalize": ("kvtools.cli.normalize", "Rewrite prompts: stable text in front, nothing lost."),
+    "restore": ("kvtools.cli.restore", "Write the log back that normalize read."),
     "replay": ("kvtools.cli.replay", "Replay a log through the simulator, vLLM or a server."),
     "convert": ("kvtools.cli.convert", "Write a log in another format, with or without its text."),
     "formats": ("kvtools.cli.formats", "List the log formats, each with an example line."),

@@ -6,6 +6,8 @@ from kvtools.flow.convert import ConvertOptions, convert
 from kvtools.flow.diff import diff_logs, diff_requests
 from kvtools.flow.explain import ExplainOptions, explain
 from kvtools.flow.intake import IntakeOptions, Watcher
+from kvtools.flow.normalize import normalize, restore
+from kvtools.flow.normalize_stage import NormalizeOptions
 from kvtools.flow.replay import ReplayOptions, replay
 from kvtools.flow.samples import write_sample
 from kvtools.flow.sizing import CacheMemory, cache_memory
@@ -18,6 +20,7 @@ __all__ = [
     "ConvertOptions",
     "ExplainOptions",
     "IntakeOptions",
+    "NormalizeOptions",
     "ReplayOptions",
     "SchedulerSpec",
     "ServerEngine",
@@ -30,6 +33,8 @@ __all__ = [
     "doctor",
     "explain",
     "formats",
+    "normalize",
     "replay",
+    "restore",
     "write_sample",
 ]

@@ -73,7 +73,9 @@ class Moves:
         A text whose values stand behind it already is none: the rewriting can be done twice.
         """
         values = self.template.match(text)
-        if values is None or any(values[gap].rstrip("\n") == self.marks[gap] for gap in self.gaps):
+        if values is None or any(
+            (values[gap] + "\n").startswith(self.marks[gap] + "\n") for gap in self.gaps
+        ):
             return None
         if any(self.marks[gap] in text for gap in self.gaps):
             return "placeholder_in_text"

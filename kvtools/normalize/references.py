@@ -6,7 +6,9 @@ from functools import cache
 from typing import Any
 
 _THINGS = r"(?:document|doc|passage|example|source|chunk|snippet|excerpt|article|reference|citation|demonstration)s?"
-_ORDER = r"(?:first|second|third|fourth|fifth|last|latest|previous|next|above|below|following|preceding|\d+(?:st|nd|rd|th))"
+_ORDER = (
+    r"(?:first|second|third|fourth|fifth|last|latest|previous|next|above|below|following|\d+(?:st|nd|rd|th))"
+)
 _THINGS_ZH = r"(?:文档|文章|段落|例子|示例|资料|片段|来源)"
 _PLACES = (
     rf"(?i)\b{_THINGS} ?(?:#|no\.? ?|number )?\d+\b",

@@ -1,0 +1,210 @@
+"""One mode of ``normalize`` over one log: what it moves is chosen, then every line is rewritten and proven."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TextIO
+
+import msgspec
+
+from kvtools.errors import InputError, UsageError
+from kvtools.flow.diagnose import Gathered, diagnosis_catalogue
+from kvtools.flow.intake import Intake, IntakeOptions, PathLike, Watcher, take_in
+from kvtools.flow.rewrites import Chosen, measured, named, paying
+from kvtools.normalize.files import FileRewriter, Tally
+from kvtools.normalize.lines import LineRewriter, NewLine, Where
+from kvtools.normalize.modes import MODES, Canonical, Masking, Mode, Within
+from kvtools.normalize.places import REWRITABLE
+from kvtools.normalize.rules import chosen_rules
+from kvtools.normalize.sidecar import SUFFIX, SidecarReader, SidecarWriter
+from kvtools.readers.sources import opened
+from kvtools.report.model import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from kvtools.flow.rewrites import Measured
+    from kvtools.flow.sizing import CacheMemory
+    from kvtools.normalize.modes import TextRewriter
+    from kvtools.report.model import Input
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NormalizeOptions(IntakeOptions):
+    """What ``normalize`` can be told besides how to read.
+
+    ``target`` receives the log (``None``: nothing is written), ``target`` + ``.kvtools`` what restores it, or each
+    line does with ``inline``. ``fields`` are moved whether they pay or not. ``forms`` are the rules of mode
+    ``canonicalize``. ``refused`` receives a JSON line per text that stays. ``changed`` is shown each rewritten line:
+    its source, as it was, and what became of it.
+    """
+
+    target: Path | None = None
+    modes: tuple[Mode, ...] = ("hoist",)
+    fields: tuple[str, ...] | None = None
+    within: Within = "all"
+    place: Where = "message"
+    forms: tuple[str, ...] = ("default",)
+    inline: bool = False
+    refused: Path | None = None
+    patterns: Path | None = None
+    capacity_blocks: int | None = None
+    memory: CacheMemory | None = None
+    changed: Callable[[str, NewLine], None] | None = None
+
+    def __post_init__(self) -> None:
+        unknown = [mode for mode in self.modes if mode not in MODES]
+        if unknown or not self.modes:
+            raise UsageError(f"--mode {','.join(unknown)}: not a mode; take {', '.join(MODES)}.")
+        if "mask" in self.modes and len(self.modes) > 1:
+            raise UsageError("--mode mask loses values: it stands alone.")
+        chosen_rules(self.forms)
+
+
+@dataclass(slots=True)
+class Stage:
+    """One mode done: the log before it, what it rewrote, and where the result is."""
+
+    log: Measured
+    chosen: Chosen
+    tally: Tally
+    inputs: list[Input]
+    settings: Settings
+    skipped: tuple[str, ...]
+    path: Path
+    sidecar: Path
+    log_format: str
+
+
+def again(options: NormalizeOptions, last: Stage) -> NormalizeOptions:
+    """Return the options with which what a stage wrote is read."""
+    return replace(options, input_format=last.log_format, rejects=None, strict=False)
+
+
+def staged(
+    paths: Sequence[PathLike] | PathLike,
+    mode: Mode,
+    options: NormalizeOptions,
+    last: Stage | None,
+    path: Path,
+    refused: TextIO | None,
+    watcher: Watcher,
+) -> Stage:
+    """Run one mode over ``paths``, or over what the ``last`` stage wrote; the result is in ``path``.
+
+    Raises:
+        InputError: the log cannot be read, is in a format whose lines cannot be rewritten, or has no prompt.
+        UsageError: a field that was named does not vary.
+    """
+    given = options
+    if last is not None:
+        paths = [last.path]
+        given = again(options, last)
+    return take_in(paths, given, watcher, lambda intake: _run(intake, mode, given, last, path, refused))
+
+
+def _run(
+    intake: Intake,
+    mode: Mode,
+    options: NormalizeOptions,
+    last: Stage | None,
+    path: Path,
+    refused: TextIO | None,
+) -> Stage:
+    log_format = _one_format(intake)
+    catalogue = diagnosis_catalogue(options.patterns)
+    gathered = Gathered(catalogue if mode == "hoist" else None)
+    log = measured(intake, gathered, options.capacity_blocks, options.memory)
+    chosen = Chosen()
+    texts: TextRewriter
+    if mode == "hoist":
+        chosen = (
+            named(gathered, catalogue, options.fields, options.within)
+            if options.fields
+            else paying(intake, gathered, log, options.within)
+        )
+        for name in catalogue.unmatched():
+            intake.watcher.warn(f"pattern {name} matched none of the varying text that was looked at.")
+        texts = chosen.rewriting
+    elif mode == "mask":
+        texts = Masking(catalogue, options.within)
+    else:
+        texts = Canonical(chosen_rules(options.forms), options.within)
+    forms = chosen_rules(options.forms) if mode == "canonicalize" else ()
+    rewriter = LineRewriter(texts, log_format, options.place, "tool_order" in forms, "argument_keys" in forms)
+    sidecar = path.with_name(path.name + SUFFIX)
+    tally = _written(intake, rewriter, path, sidecar, options, last, refused)
+    return Stage(
+        log,
+        chosen,
+        tally,
+        intake.inputs(),
+        _settings(intake),
+        intake.log.skipped,
+        path,
+        sidecar,
+        log_format,
+    )
+
+
+def _one_format(intake: Intake) -> str:
+    formats = {file.reader.name: file.source.name for file in intake.log.files}
+    for name, source in formats.items():
+        if name not in REWRITABLE:
+            raise InputError(
+                f"{source}: {name}, whose lines cannot be rewritten in place (those of {', '.join(REWRITABLE)} can); "
+                f"first kvtools convert {source} -o FILE --to chat-jsonl."
+            )
+    if len(formats) > 1:
+        raise InputError(
+            f"inputs in {' and '.join(sorted(formats))}: OUT is one format; normalize them one by one."
+        )
+    return next(iter(formats))
+
+
+def _written(
+    intake: Intake,
+    rewriter: LineRewriter,
+    path: Path,
+    sidecar: Path,
+    options: NormalizeOptions,
+    last: Stage | None,
+    refused: TextIO | None,
+) -> Tally:
+    """Write the lines of all files to ``path``, what restores them to ``sidecar``."""
+    with path.open("wb") as out, sidecar.open("wb") as notes:
+        writer = SidecarWriter(notes)
+        files = FileRewriter(out, writer, inline=options.inline)
+        earlier = None if last is None else SidecarReader(last.sidecar)
+        intake.watcher.begin(intake.log.size_bytes())
+        for file in intake.log.files:
+            name = file.source.name
+
+            def refuse(line: int, reason: str, name: str = name) -> None:
+                if refused is not None:
+                    refused.write(
+                        msgspec.json.encode({"source": f"{name}:{line}", "reason": reason}).decode() + "\n"
+                    )
+
+            def watch(line: int, new: NewLine, name: str = name) -> None:
+                if options.changed is not None:
+                    options.changed(f"{name}:{line}", new)
+
+            files.refuse, files.watch = refuse, watch
+            with opened(file.source, intake.watcher.advance) as stream:
+                files.rewrite(stream.stream, rewriter, earlier)
+        writer.close()
+        if earlier is not None:
+            earlier.close()
+    return files.tally
+
+
+def _settings(intake: Intake) -> Settings:
+    return Settings(
+        tokenizer=intake.tokenizer.name,
+        tokenizer_check=intake.tokenizer_check(),
+        chat_template=intake.template.name,
+        order="arrival",
+        measure_from=0.0,
+    )

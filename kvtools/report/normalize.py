@@ -1,0 +1,107 @@
+"""The report of ``normalize``: what was moved, in how many requests, and what it gains. Figures: docs/metrics.md."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kvtools.report.model import Coverage, Input, Settings
+from kvtools.report.numbers import counted, percent
+
+
+class MovedField(msgspec.Struct, frozen=True, kw_only=True):
+    """A field that moved: in how many requests, in the messages of which template."""
+
+    name: str
+    kind: str
+    granularity: str | None
+    template: str
+    role: str
+    route: str | None
+    requests: int
+
+
+class NormalizedRequests(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the requests went. ``not_read`` are lines that hold no request of the format; they pass unchanged."""
+
+    changed: int
+    unchanged: int
+    refused: int
+    not_read: int
+    reasons: dict[str, int]
+
+
+class HitRates(msgspec.Struct, frozen=True, kw_only=True):
+    """Hit rate (0..1) of the log as it is and as it was written, both replayed in the same cache."""
+
+    before: float | None
+    after: float | None
+
+
+class NormalizeReport(msgspec.Struct, frozen=True, kw_only=True):
+    """All that ``kvtools normalize`` did. ``output`` is ``None`` where nothing was written."""
+
+    schema_version: int
+    kvtools_version: str
+    inputs: list[Input]
+    settings: Settings
+    coverage: Coverage
+    mode: list[str]
+    place: str
+    within: str
+    forms: list[str]
+    block_size: int
+    capacity_blocks: int | None
+    requests: NormalizedRequests
+    hit_rate: HitRates
+    fields: list[MovedField]
+    templates: list[str]
+    restorable: bool
+    output: str | None
+
+    def to_json(self) -> str:
+        """Return the report as indented JSON with a final line feed."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode() + "\n"
+
+
+def render_normalize(report: NormalizeReport) -> str:
+    """Return the report as text: the gain, where the requests went, what restores them."""
+    requests = report.requests
+    lines = [_headline(report)]
+    gone = [f"{requests.changed:,} requests rewritten", f"{requests.unchanged:,} unchanged"]
+    if requests.refused:
+        gone.append(f"{requests.refused:,} refused, passed through unchanged (--refused FILE lists them)")
+    lines.append(" · ".join(gone))
+    if requests.reasons:
+        lines.append("stays: " + ", ".join(f"{name} {count:,}" for name, count in requests.reasons.items()))
+    if requests.not_read:
+        lines.append(f"{counted(requests.not_read, 'line')} without a request passed through unchanged")
+    if "mask" in report.mode:
+        lines.append("values are lost: for analysis only, not to be sent")
+    elif requests.changed:
+        how = "kvtools restore gives them back" if report.output else "nothing was written"
+        lines.append(f"every rewrite was restored byte for byte and is stable on a second pass; {how}")
+    if report.place == "prompt-end":
+        lines.append("values of system messages stand behind the last user message: they cross roles")
+    lines += [f"{name}: {_fields(report, name)}" for name in report.templates]
+    return "\n".join([lines[0], *(f"  {line}" for line in lines[1:])]) + "\n"
+
+
+def _headline(report: NormalizeReport) -> str:
+    before, after = percent(report.hit_rate.before), percent(report.hit_rate.after)
+    cache = "unlimited cache" if report.capacity_blocks is None else counted(report.capacity_blocks, "block")
+    same = f"(replayed, {cache}, block {report.block_size})"
+    if not report.requests.changed:
+        return f"{before}: nothing to change that pays {same}."
+    if report.fields:
+        fields = len({(field.role, field.route, field.name) for field in report.fields})
+        what = f"after moving {counted(fields, 'field')} behind the stable text"
+    else:
+        what = "after masking" if "mask" in report.mode else "in one byte form"
+    rate = before if report.hit_rate.after is None else f"{before} → {after}"
+    return f"{rate} {what} {same}."
+
+
+def _fields(report: NormalizeReport, template: str) -> str:
+    mine = [field for field in report.fields if field.template == template]
+    where = f", route {mine[0].route}" if mine and mine[0].route else ""
+    return f"{', '.join(field.name for field in mine)} ({mine[0].role}{where})" if mine else "no field moved"
