@@ -10,7 +10,7 @@ VLLM_READY := $(VLLM_VENV)/.ready-0.32.0
 VLLM_PYTHON := $(VLLM_VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench wheel-test test-oracle test-vllm vllm-here bench-readers bench-diagnosis bench-simulator data docs docs-ragpulse setup clean
+.PHONY: help demo test check bench wheel-test test-oracle test-vllm vllm-here bench-readers bench-diagnosis bench-normalize bench-normalizer bench-simulator data docs docs-ragpulse setup clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,12 @@ bench: $(READY)  ## measure CPU time and memory on the logs in ../shared
 
 bench-readers: $(READY)  ## measure MB per CPU second and memory of the chat JSONL reader
 	$(BIN)/python benchmarks/readers.py
+
+bench-normalize: $(READY)  ## measure how many requests a second normalize rewrites and proves
+	$(BIN)/python benchmarks/normalize.py
+
+bench-normalizer: $(READY)  ## measure median and p99 of Normalizer.normalize on 1,000-token prompts
+	$(BIN)/python benchmarks/normalizer.py
 
 bench-diagnosis: $(READY)  ## measure CPU time and memory of a diagnosis beside kvlint's published figures
 	$(BIN)/python benchmarks/diagnosis.py

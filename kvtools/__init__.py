@@ -1,3 +1,20 @@
 """kvtools: what vLLM's prefix cache reuses of a request log, and what stops it."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kvtools.normalize.normalizer import Normalizer
+
 __version__ = "0.1.0"
+__all__ = ["Normalizer", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    # When used: the command line imports this package too, and must start at once.
+    if name == "Normalizer":
+        from kvtools.normalize.normalizer import Normalizer  # noqa: PLC0415 - see above
+
+        return Normalizer
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

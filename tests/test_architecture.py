@@ -17,6 +17,7 @@ RIVER = (
     "readers",
     "chat",
     "tokens",
+    "linting",
     "blocks",
     "cache",
     "similarity",

@@ -24,6 +24,7 @@ _COMMANDS = {
     "normalize": ("kvtools.cli.normalize", "Rewrite prompts: stable text in front, nothing lost."),
     "restore": ("kvtools.cli.restore", "Write the log back that normalize read."),
     "replay": ("kvtools.cli.replay", "Replay a log through the simulator, vLLM or a server."),
+    "lint-templates": ("kvtools.cli.lint", "Find what in prompt and chat templates breaks the prefix."),
     "convert": ("kvtools.cli.convert", "Write a log in another format, with or without its text."),
     "formats": ("kvtools.cli.formats", "List the log formats, each with an example line."),
     "doctor": ("kvtools.cli.doctor", "Say what this installation can do."),

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kvtools.fields.template import Gap, SectionTemplate, Shape
+from kvtools.fields.template import RESERVED_NAMES, Gap, SectionTemplate, Shape
 from kvtools.fields.words import substance, words_of
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ VALUE_CHARS = 120
 LABEL_SUBSTANCE = 4
 TEXT_SUBSTANCE = 12
 """Letters that stable text must have between two values, and beside free text, where chance repeats words."""
+
+SAME_TEXTS = 3
+"""Texts in which two values must be equal to be one value; two are enough where the value has ``LABEL_SUBSTANCE``."""
 
 _LABEL = re.compile(r"([^\W\d_][\w ./-]{0,24})\s*[:=#\uff1a\uff1d]\s*[\"'(\[<]*$")
 # What a value is written with: letters and digits that a joining sign ties to it, no brackets, no colon.
@@ -78,13 +81,42 @@ def pieces_to_template(role: str, pieces: Sequence[Piece], catalogue: Catalogue)
         values[number] = _bounded(literals, number, values[number], catalogue)
     if not substance("".join(literals)):
         return None
+    template = SectionTemplate(role, tuple(literals), _named(literals, values, catalogue, share=True))
+    if template.repeats and not _gives_back(template, values):
+        return SectionTemplate(role, tuple(literals), _named(literals, values, catalogue, share=False))
+    return template
+
+
+def _named(
+    literals: Sequence[str], values: Sequence[Piece], catalogue: Catalogue, *, share: bool
+) -> tuple[Gap, ...]:
+    """Return the gaps; with ``share`` those that always have an earlier one's value have its name."""
     gaps: list[Gap] = []
     for number, piece in enumerate(values):
         kind = catalogue.kind_of(piece.values, literals[number], literals[number + 1])
         shape = piece.shape or ("text" if _is_text(piece, kind) else "field")
-        name = _unique(_name(kind, shape, piece, literals[number]), gaps)
+        same = _equal_before(values, number) if share else None
+        if same is not None and shape == gaps[same].shape:
+            name, kind = gaps[same].name, gaps[same].kind
+        else:
+            name = _unique(_identifier(_name(kind, shape, piece, literals[number])), gaps)
         gaps.append(Gap(name, kind, shape, piece.run))
-    return SectionTemplate(role, tuple(literals), tuple(gaps))
+    return tuple(gaps)
+
+
+def _gives_back(template: SectionTemplate, values: Sequence[Piece]) -> bool:
+    """Tell whether the template matches the texts that it was learned from: it may cut their values elsewhere."""
+    rows = zip(*(piece.values for piece in values), strict=True)
+    return all(template.match(template.render(row)) is not None for row in rows)
+
+
+def _equal_before(values: Sequence[Piece], number: int) -> int | None:
+    """Return the first gap before ``number`` that has its values in every text, ``None`` where that may be chance."""
+    mine = values[number].values
+    least = min(map(substance, mine))
+    if not all(mine) or len(set(mine)) == 1 or (len(mine) < SAME_TEXTS and least < LABEL_SUBSTANCE):
+        return None
+    return next((place for place in range(number) if values[place].values == mine), None)
 
 
 def _bounded(literals: list[str], number: int, piece: Piece, catalogue: Catalogue) -> Piece:
@@ -104,6 +136,9 @@ def _bounded(literals: list[str], number: int, piece: Piece, catalogue: Catalogu
         before = None if typed else _JOINED_BEFORE.search(literals[number])
         behind = None if typed else _JOINED_BEHIND.match(literals[number + 1])
         head, tail = (found.group() if found else "" for found in (before, behind))
+        # Stable text between two values stays: without it nothing would tell them apart.
+        head = "" if number and head == literals[number] else head
+        tail = "" if number + 2 < len(literals) and tail == literals[number + 1] else tail
         literals[number] = literals[number].removesuffix(head)
         literals[number + 1] = literals[number + 1].removeprefix(tail)
         values = tuple(head + value + tail for value in values)
@@ -185,6 +220,13 @@ def _name(kind: Kind, shape: Shape, piece: Piece, before: str) -> str:
         plain = _NOT_NAME.sub("_", label.group(1).rsplit("\n", 1)[-1].lower()).strip("_") if label else ""
         return plain or ("value" if kind.name == "text" else kind.name)
     return kind.name
+
+
+def _identifier(name: str) -> str:
+    """Return a name that jinja2 reads as a variable."""
+    if name[0].isdigit():
+        return f"value_{name}"
+    return f"{name}_value" if name in RESERVED_NAMES else name
 
 
 def _unique(name: str, gaps: Sequence[Gap]) -> str:

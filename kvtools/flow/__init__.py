@@ -6,6 +6,7 @@ from kvtools.flow.convert import ConvertOptions, convert
 from kvtools.flow.diff import diff_logs, diff_requests
 from kvtools.flow.explain import ExplainOptions, explain
 from kvtools.flow.intake import IntakeOptions, Watcher
+from kvtools.flow.lint import LintOptions, lint_templates
 from kvtools.flow.normalize import normalize, restore
 from kvtools.flow.normalize_stage import NormalizeOptions
 from kvtools.flow.replay import ReplayOptions, replay
@@ -20,6 +21,7 @@ __all__ = [
     "ConvertOptions",
     "ExplainOptions",
     "IntakeOptions",
+    "LintOptions",
     "NormalizeOptions",
     "ReplayOptions",
     "SchedulerSpec",
@@ -33,6 +35,7 @@ __all__ = [
     "doctor",
     "explain",
     "formats",
+    "lint_templates",
     "normalize",
     "replay",
     "restore",

@@ -91,7 +91,7 @@ class FileRewriter:
         for _, one in new.sections:
             if one.moved is not None and one.moves is not None:
                 for name in one.moved.values:
-                    self.tally.moved[one.moves.template.template_id, name] += new.requests
+                    self.tally.moved[one.moves.template_id, name] += new.requests
 
     def _keep(self, number: int, kept: Kept) -> None:
         if "not_this_format" in kept.reasons:

@@ -58,8 +58,10 @@ class Moves:
     template: SectionTemplate
     gaps: tuple[int, ...]
     marks: tuple[str, ...] = field(init=False, compare=False, repr=False)
+    template_id: str = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "template_id", self.template.template_id)
         object.__setattr__(self, "marks", marks_of(self.template))
 
     def apply(self, text: str) -> str | None:

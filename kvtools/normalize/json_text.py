@@ -1,4 +1,4 @@
-"""JSON strings as logs write them: which escapes a log uses, and how long each piece of a text is in bytes."""
+"""JSON strings as logs write them: which escapes a log uses, and where a piece of a text ends in its string."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 
 def utf8(text: str) -> bytes:
@@ -19,28 +19,15 @@ def ascii_only(text: str) -> bytes:
     return encode_basestring_ascii(text)[1:-1].encode("ascii")
 
 
-def style_of(raw: bytes, text: str) -> Callable[[str], bytes] | None:
-    """Return how a log writes strings, ``None`` where ``raw`` is neither way of writing ``text``.
+def style_of(raw: bytes) -> Callable[[str], bytes]:
+    """Return how a log writes strings, as far as one string tells: ``raw`` with its quotes."""
+    return ascii_only if raw.isascii() and b"\\u" in raw else utf8
 
-    Both ways write a text character by character, so that the pieces of a text stand in its string one by one.
+
+def end_of(raw: bytes, begin: int, text: str, style: Callable[[str], bytes]) -> int | None:
+    """Return where ``text`` ends that stands in ``raw`` from ``begin``, ``None`` where it is written in another way.
+
+    Both styles write a text character by character, so that the pieces of a text stand in its string one by one.
     """
-    inner = raw[1:-1]
-    for style in (utf8, ascii_only):
-        if style(text) == inner:
-            return style
-    return None
-
-
-def byte_offsets(
-    text: str, cuts: Iterable[int], style: Callable[[str], bytes], encoded: bytes
-) -> dict[int, int]:
-    """Return for each cut of ``text`` (characters) where it lies in ``encoded``, the text in this style."""
-    wanted = sorted(set(cuts))
-    if len(encoded) == len(text):
-        return {cut: cut for cut in wanted}
-    offsets, at, before = {}, 0, 0
-    for cut in wanted:
-        at += len(style(text[before:cut]))
-        offsets[cut] = at
-        before = cut
-    return offsets
+    inner = style(text)
+    return begin + len(inner) if raw.startswith(inner, begin) else None

@@ -7,16 +7,18 @@ no more. Each rewriting is tried backwards before it counts.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from kvtools.normalize.hoist import BLOCK_GAP, Moved
-from kvtools.normalize.json_text import byte_offsets, style_of, utf8
-from kvtools.normalize.places import Place, places_in
+import msgspec
+
+from kvtools.normalize.places import TEXT, Place, places_in
 from kvtools.normalize.references import refers_to_place
+from kvtools.normalize.swaps import Swap, replaced, text_swap, to_prompt_end
 from kvtools.normalize.tool_forms import canonical_arguments, canonical_tools
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from kvtools.normalize.modes import TextRewriter
     from kvtools.normalize.places import Places
@@ -54,19 +56,6 @@ class Kept:
     requests: int = 1
 
 
-@dataclass(slots=True)
-class _Swap:
-    """A stretch of the logged line and what replaces it.
-
-    ``back`` gives the stretch again: text, or stretches of this or another replacement (its place in the list).
-    """
-
-    begin: int
-    end: int
-    data: bytes
-    back: list[tuple[int, int, int] | str]
-
-
 @dataclass(frozen=True, slots=True)
 class LineRewriter:
     """A rewriting, for the lines of one format."""
@@ -82,9 +71,20 @@ class LineRewriter:
         places = places_in(line, self.log_format)
         if places is None:
             return Kept(("not_this_format",))
-        sections = [(place, self.rewriting.rewritten(place.role, place.text)) for place in places.texts]
+        try:
+            return self._rewritten(line, places)
+        except msgspec.MsgspecError:
+            return Kept(("not_this_format",))
+
+    def _rewritten(self, line: bytes, places: Places) -> NewLine | Kept:
+        roles = self.rewriting.roles
+        sections = [
+            (place, self.rewriting.rewritten(place.role, place.text))
+            for place in places.texts
+            if roles is None or place.role in roles
+        ]
         refused = tuple(dict.fromkeys(one.refused for _, one in sections if one.refused))
-        if any(_moves_lines(one) for _, one in sections) and _referred(sections):
+        if any(_moves_lines(one) for _, one in sections) and _referred(sections, places):
             refused = (*refused, "refers_to_place")
             sections = [(place, one) for place, one in sections if not _moves_lines(one)]
         changed = [(place, one) for place, one in sections if one.text != place.text]
@@ -92,42 +92,45 @@ class LineRewriter:
         if not swaps:
             return Kept(refused, places.requests)
         new = _spliced(line, swaps)
-        failed = self._failed(line, new, {place.begin: one for place, one in changed}, places)
+        failed = self._failed(line, new, swaps, changed)
         if failed:
             return Kept((*refused, failed), places.requests)
         return NewLine(new.data, new.pieces, tuple(changed), refused, places.requests)
 
-    def _swaps(self, line: bytes, places: Places, changed: Sequence[tuple[Place, Rewritten]]) -> list[_Swap]:
-        swaps = _to_prompt_end(line, places, changed) if self.where == "prompt-end" else None
+    def _swaps(self, line: bytes, places: Places, changed: Sequence[tuple[Place, Rewritten]]) -> list[Swap]:
+        swaps = to_prompt_end(places.last_user(), changed) if self.where == "prompt-end" else None
         if swaps is None:
-            swaps = [_text_swap(line, place, one, number) for number, (place, one) in enumerate(changed)]
-        if self.tool_order and places.tools:
-            begin, end = places.tools
-            tools = canonical_tools(line[begin:end])
+            swaps = [text_swap(place, one, number) for number, (place, one) in enumerate(changed)]
+        where = places.tools() if self.tool_order else None
+        if where is not None:
+            begin, end = where
+            tools = _ordered_tools(line[begin:end])
             if tools is not None:
-                swaps.append(_Swap(begin, end, tools, [line[begin:end].decode()]))
-        for place in places.arguments if self.argument_keys else ():
+                swaps.append(Swap(begin, end, tools, [line[begin:end].decode()]))
+        for place in places.arguments() if self.argument_keys else ():
             arguments = canonical_arguments(place.text)
             if arguments is not None:
-                swaps.append(_replaced(line, place, arguments))
+                swaps.append(replaced(place, arguments))
         return swaps
 
     def _failed(
-        self, line: bytes, new: NewLine, changed: dict[int, Rewritten], places: Places
+        self, line: bytes, new: NewLine, swaps: Sequence[Swap], changed: Sequence[tuple[Place, Rewritten]]
     ) -> Changed | None:
+        """Name the check that fails: the logged line comes back, each string says what it should, twice is once."""
         if restored(new.data, new.pieces) != line:
             return "not_restored"
-        again = places_in(new.data, self.log_format)
-        if again is None or len(again.texts) != len(places.texts):
+        if any(swap.text is not None and TEXT.decode(swap.data) != swap.text for swap in swaps):
             return "other_texts"
-        for before, after in zip(places.texts, again.texts, strict=True):
-            one = changed.get(before.begin)
-            told = before.text if one is None else one.text
-            if self.where == "message" and (before.role, told) != (after.role, after.text):
-                return "other_texts"
-            if one is not None and self.rewriting.rewritten(after.role, after.text).text != after.text:
+        for place, one in changed:
+            if self.rewriting.rewritten(place.role, one.text).text != one.text:
                 return "not_stable"
         return None
+
+
+@lru_cache(maxsize=256)
+def _ordered_tools(raw: bytes) -> bytes | None:
+    """Return a list of tools in its one order; one list stands in many requests."""
+    return canonical_tools(raw)
 
 
 def restored(data: bytes, pieces: Sequence[Piece]) -> bytes:
@@ -143,78 +146,13 @@ def _moves_lines(one: Rewritten) -> bool:
     )
 
 
-def _referred(sections: Sequence[tuple[Place, Rewritten]]) -> bool:
+def _referred(sections: Sequence[tuple[Place, Rewritten]], places: Places) -> bool:
     """Tell whether a text beside the lines that move refers to their number or place."""
-    return any(refers_to_place(place.text) for place, one in sections if not _moves_lines(one))
+    moving = {id(place) for place, one in sections if _moves_lines(one)}
+    return any(refers_to_place(place.text) for place in places.texts if id(place) not in moving)
 
 
-def _text_swap(line: bytes, place: Place, one: Rewritten, number: int) -> _Swap:
-    raw = line[place.begin : place.end]
-    style = style_of(raw, place.text) if one.moved is not None and one.formed == place.text else None
-    if style is None or one.moved is None:
-        return _replaced(line, place, one.text)
-    head, block = style(one.moved.head), style(one.moved.block)
-    behind = 1 + len(head) + len(style(BLOCK_GAP))
-    data = b'"' + head + style(BLOCK_GAP) + block + b'"'
-    back = _stretches(one.moved, style, (head, block), ((number, 1), (number, behind)))
-    return _Swap(place.begin, place.end, data, [(number, 0, 1), *back, (number, len(data) - 1, len(data))])
-
-
-def _replaced(line: bytes, place: Place, text: str) -> _Swap:
-    raw = line[place.begin : place.end]
-    style = style_of(raw, place.text) or utf8
-    return _Swap(place.begin, place.end, b'"' + style(text) + b'"', [raw.decode()])
-
-
-def _stretches(
-    moved: Moved,
-    style: Callable[[str], bytes],
-    encoded: tuple[bytes, bytes],
-    origins: tuple[tuple[int, int], tuple[int, int]],
-) -> list[tuple[int, int, int] | str]:
-    """Return the pieces of a moved text as bytes; head and block begin at ``origins`` (which swap, byte in it)."""
-    texts = (moved.head, moved.block)
-    offsets = [
-        byte_offsets(
-            texts[behind],
-            [cut for piece in moved.pieces if piece[0] == bool(behind) for cut in piece[1:]],
-            style,
-            encoded[behind],
-        )
-        for behind in (0, 1)
-    ]
-    out: list[tuple[int, int, int] | str] = []
-    for behind, begin, end in moved.pieces:
-        swap, at = origins[behind]
-        out.append((swap, at + offsets[behind][begin], at + offsets[behind][end]))
-    return out
-
-
-def _to_prompt_end(
-    line: bytes, places: Places, changed: Sequence[tuple[Place, Rewritten]]
-) -> list[_Swap] | None:
-    """Return the swaps that put the values of a system text behind the last user message, or ``None``.
-
-    Only where nothing else changes in the line, and both texts are written in one style.
-    """
-    user = places.last_user()
-    if user is None or len(changed) != 1:
-        return None
-    ((place, one),) = changed
-    style = style_of(line[place.begin : place.end], place.text)
-    if one.moved is None or place.role != "system" or one.formed != place.text or style is None:
-        return None
-    raw = line[user.begin : user.end]
-    head, block = style(one.moved.head), style(one.moved.block)
-    behind = len(raw) - 1 + len(style(BLOCK_GAP))
-    back = _stretches(one.moved, style, (head, block), ((0, 1), (1, behind)))
-    end = len(head) + 1
-    system = _Swap(place.begin, place.end, b'"' + head + b'"', [(0, 0, 1), *back, (0, end, end + 1)])
-    data = raw[:-1] + style(BLOCK_GAP) + block + b'"'
-    return [system, _Swap(user.begin, user.end, data, [(1, 0, len(raw) - 1), (1, len(data) - 1, len(data))])]
-
-
-def _spliced(line: bytes, swaps: Sequence[_Swap]) -> NewLine:
+def _spliced(line: bytes, swaps: Sequence[Swap]) -> NewLine:
     order = sorted(range(len(swaps)), key=lambda number: swaps[number].begin)
     parts: list[bytes] = []
     starts = [0] * len(swaps)

@@ -30,6 +30,10 @@ Within = Literal["all", "system", "user"]
 class TextRewriter(Protocol):
     """Says what becomes of a text of a section; the same text always becomes the same."""
 
+    @property
+    def roles(self) -> frozenset[str] | None:
+        """The sections in which anything can change, ``None`` for all."""
+
     def rewritten(self, role: str, text: str) -> Rewritten:
         """Return what becomes of a section's text."""
 
@@ -45,6 +49,7 @@ class Canonical:
 
     rules: Sequence[str]
     within: Within = "all"
+    roles: frozenset[str] | None = None
 
     def rewritten(self, role: str, text: str) -> Rewritten:
         """Return the text in its one form."""
@@ -57,6 +62,7 @@ class Masking:
 
     catalogue: Catalogue
     within: Within = "all"
+    roles: frozenset[str] | None = None
 
     def rewritten(self, role: str, text: str) -> Rewritten:
         """Return the text with its values masked."""

@@ -7,6 +7,7 @@ pairs, and recorded conversations (whose messages every later request repeats).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,6 +22,7 @@ _NONE = msgspec.Raw(b"null")
 _QUOTE, _ARRAY, _OBJECT = b'"[{'
 _TEXT_PARTS = ("text", "input_text")
 _SENDERS = WRITTEN_ROLES | {"human": "user", "usr": "user", "observation": "tool"}
+_EMPTY_BYTES = 2
 _MODEL = ("assistant", "gpt", "chatgpt", "bot", "model")
 
 
@@ -70,61 +72,100 @@ class _Holder(msgspec.Struct):
 _BODY, _HOLDER = msgspec.json.Decoder(_Body), msgspec.json.Decoder(_Holder)
 _TURNS, _PARTS = msgspec.json.Decoder(list[_Turn]), msgspec.json.Decoder(list[_Part])
 _RAWS, _CALLS = msgspec.json.Decoder(list[msgspec.Raw]), msgspec.json.Decoder(list[_Call])
-_TEXT = msgspec.json.Decoder(str)
+TEXT = msgspec.json.Decoder(str)
+_SYSTEM = attrgetter("system", "system_prompt", "instructions")
+_MESSAGES = attrgetter("messages", "traj", "conversations", "conversation", "input")
 
 
-@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line, and where it is in memory: what is decoded from it as raw JSON is a view of its bytes."""
+
+    __slots__ = ("base", "data")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.base: int | None = None
+
+    def span(self, raw: msgspec.Raw) -> tuple[int, int]:
+        if self.base is None:
+            self.base = _address(self.data)
+        begin = _address(raw) - self.base
+        return begin, begin + len(memoryview(raw))
+
+
 class Place:
-    """One JSON string of a line: bytes ``begin`` to ``end``, its quotes included.
+    """One JSON string of a line. Text and bytes are looked at only where they are wanted.
 
     ``role`` is its section's; ``message`` the number of its message, ``None`` outside of messages.
     """
 
-    role: str
-    text: str
-    begin: int
-    end: int
-    message: int | None = None
+    __slots__ = ("_line", "_text", "message", "raw", "role")
+
+    def __init__(self, line: _Line, role: str, raw: msgspec.Raw, message: int | None) -> None:
+        """Take the string as it stands in the line, its quotes included."""
+        self._line = line
+        self._text: str | None = None
+        self.role, self.raw, self.message = role, raw, message
+
+    @property
+    def text(self) -> str:
+        """The text.
+
+        Raises:
+            msgspec.MsgspecError: it is no Unicode text.
+        """
+        if self._text is None:
+            self._text = TEXT.decode(self.raw)
+        return self._text
+
+    def span(self) -> tuple[int, int]:
+        """Return where in the line the string begins and ends, in bytes, quotes included."""
+        return self._line.span(self.raw)
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
     """What of a line can be rewritten: texts in their order, tools, and the arguments of tool calls.
 
-    ``tools`` is where the tools' array begins and ends; ``requests`` how many the line holds: one per answer of a
-    conversation, one per prompt of a list.
+    ``requests`` is how many the line holds: one per answer of a conversation, one per prompt of a list.
     """
 
     requests: int
     texts: tuple[Place, ...]
-    tools: tuple[int, int] | None
-    arguments: tuple[Place, ...]
+    _line: _Line
+    _tools: msgspec.Raw
+    _calls: tuple[tuple[int, msgspec.Raw], ...]
+
+    def tools(self) -> tuple[int, int] | None:
+        """Return where the array of tools begins and ends, ``None`` where there is none."""
+        return self._line.span(self._tools) if _first(self._tools) == _ARRAY else None
+
+    def arguments(self) -> Iterator[Place]:
+        """Yield the arguments of all tool calls.
+
+        Raises:
+            msgspec.MsgspecError: a call is none.
+        """
+        for message, raw in self._calls:
+            if _first(raw) == _ARRAY:
+                for call in _CALLS.decode(raw):
+                    found = _string(self._line, "assistant", call.function.arguments, message)
+                    if found is not None:
+                        yield found
 
     def last_user(self) -> Place | None:
         """Return the text of the last user message."""
         return next((place for place in reversed(self.texts) if place.role == "user"), None)
 
 
-@dataclass(slots=True)
-class _Line:
-    data: bytes
-    base: int
-
-    def span(self, raw: msgspec.Raw) -> tuple[int, int]:
-        """Return where ``raw`` lies in the line: it is a view of the line's own bytes."""
-        begin = _address(raw) - self.base
-        return begin, begin + len(memoryview(raw))
-
-    def text(self, role: str, raw: msgspec.Raw, message: int | None = None) -> Place | None:
-        """Return the place of a JSON string, ``None`` where it is none or is empty."""
-        if _first(raw) != _QUOTE:
-            return None
-        text = _TEXT.decode(raw)
-        return Place(role, text, *self.span(raw), message) if text else None
-
-
 def _first(raw: msgspec.Raw) -> int:
     return memoryview(raw)[0]
+
+
+def _string(line: _Line, role: str, raw: msgspec.Raw, message: int | None = None) -> Place | None:
+    """Return the place of a JSON string, ``None`` where it is none or is empty."""
+    view = memoryview(raw)
+    return Place(line, role, raw, message) if view[0] == _QUOTE and len(view) > _EMPTY_BYTES else None
 
 
 def _address(buffer: Any) -> int:
@@ -134,36 +175,32 @@ def _address(buffer: Any) -> int:
 
 def places_in(data: bytes, log_format: str) -> Places | None:
     """Return what of a line can be rewritten, ``None`` where it is no object of this format."""
-    line = _Line(data, _address(data))
+    line = _Line(data)
     try:
         body = _BODIES[log_format](data)
         if body is None:
             return None
-        texts: list[Place | None] = []
-        arguments: list[Place] = []
-        answers = 0
-        for raw, role in (
-            (body.system, "system"),
-            (body.system_prompt, "system"),
-            (body.instructions, "system"),
-        ):
-            texts.append(line.text(role, raw))
-        for raw in (body.messages, body.traj, body.conversations, body.conversation, body.input):
-            if _first(raw) == _ARRAY:
-                turns = _TURNS.decode(raw)
-                answers += _answers(turns)
-                for place, turn in enumerate(turns):
-                    texts.append(_said(line, turn, place))
-                    arguments += _arguments(line, turn, place)
-        texts.append(line.text("user", body.input))
+        turns = _turns(body)
+        texts = [_string(line, "system", raw) for raw in _SYSTEM(body) if raw is not _NONE]
+        texts += [_said(line, turn, place) for place, turn in enumerate(turns)]
+        texts.append(_string(line, "user", body.input))
         prompts = list(_prompts(line, body.prompt))
-        texts += prompts
-        tools = line.span(body.tools) if _first(body.tools) == _ARRAY else None
+        calls = tuple(
+            (place, turn.tool_calls) for place, turn in enumerate(turns) if turn.tool_calls is not _NONE
+        )
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return None
-    found = sorted((place for place in texts if place is not None), key=lambda place: place.begin)
-    requests = answers if log_format == "conversation" else max(len(prompts), 1)
-    return Places(requests, tuple(found), tools, tuple(arguments))
+    requests = _answers(turns) if log_format == "conversation" else max(len(prompts), 1)
+    return Places(
+        requests, tuple(place for place in (*texts, *prompts) if place is not None), line, body.tools, calls
+    )
+
+
+def _turns(body: _Body) -> list[_Turn]:
+    for raw in _MESSAGES(body):
+        if raw is not _NONE and _first(raw) == _ARRAY:
+            return _TURNS.decode(raw)
+    return []
 
 
 def _answers(turns: list[_Turn]) -> int:
@@ -181,25 +218,19 @@ def _said(line: _Line, turn: _Turn, place: int) -> Place | None:
         return None
     raw = turn.value if turn.role is None and _first(turn.value) == _QUOTE else turn.content
     if _first(raw) != _ARRAY:
-        return line.text(role, raw, place)
+        return _string(line, role, raw, place)
     texts = [part.text for part in _PARTS.decode(raw) if part.type in _TEXT_PARTS]
-    return line.text(role, texts[0], place) if len(texts) == 1 else None
-
-
-def _arguments(line: _Line, turn: _Turn, place: int) -> Iterator[Place]:
-    if _first(turn.tool_calls) == _ARRAY:
-        for call in _CALLS.decode(turn.tool_calls):
-            found = line.text("assistant", call.function.arguments, place)
-            if found is not None:
-                yield found
+    return _string(line, role, texts[0], place) if len(texts) == 1 else None
 
 
 def _prompts(line: _Line, raw: msgspec.Raw) -> Iterator[Place | None]:
+    if raw is _NONE:
+        return
     if _first(raw) == _ARRAY:
         for one in _RAWS.decode(raw):
-            yield line.text(FLAT, one)
+            yield _string(line, FLAT, one)
     else:
-        yield line.text(FLAT, raw)
+        yield _string(line, FLAT, raw)
 
 
 def _held(data: bytes) -> _Body | None:

@@ -22,19 +22,18 @@ MEMO_TEXTS = 4096
 class Rewritten:
     """What became of one text.
 
-    ``formed`` is the text in its one byte form; ``moved`` says which values left it, by which ``moves``; ``refused``
-    why values that should move stay.
+    ``text`` is what is sent; ``formed`` is the text in its one byte form; ``moved`` says which values left it, by
+    which ``moves``; ``refused`` why values that should move stay.
     """
 
     formed: str
     moves: Moves | None = None
     moved: Moved | None = None
     refused: Reason | None = None
+    text: str = field(init=False, compare=False, repr=False)
 
-    @property
-    def text(self) -> str:
-        """The text as it is sent."""
-        return self.formed if self.moved is None else self.moved.text
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", self.formed if self.moved is None else self.moved.text)
 
 
 @dataclass(slots=True)
@@ -44,6 +43,11 @@ class Rewriting:
     moves: Sequence[Moves] = ()
     forms: Sequence[OneForm] = ()
     _memo: dict[tuple[str, str], Rewritten] = field(default_factory=dict)
+
+    @property
+    def roles(self) -> frozenset[str]:
+        """The sections in which anything can change."""
+        return frozenset(moves.template.role for moves in self.moves) | {form.role for form in self.forms}
 
     def text(self, role: str, text: str) -> str:
         """Return the section's text rewritten; as it is where nothing fits."""

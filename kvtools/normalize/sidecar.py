@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 SUFFIX = ".kvtools"
+_BOM = b"\xef\xbb\xbf"
 
 Steps = list[tuple[Piece, ...]]
 
@@ -204,9 +205,11 @@ def _pieces(step: Sequence[list[int] | str], length: int) -> list[Piece] | None:
 
 def core_of(raw: bytes) -> tuple[bytes, bytes, bytes]:
     """Return a line without the blanks (and the byte order mark) around it, and these, before and behind."""
-    core = raw.removeprefix(b"\xef\xbb\xbf").strip()
-    begin = raw.find(core) if core else 0
-    return core, raw[:begin], raw[begin + len(core) :]
+    begin = len(_BOM) if raw.startswith(_BOM) else 0
+    core = raw[begin:].rstrip()
+    end = begin + len(core)
+    bare = core.lstrip()
+    return bare, raw[: end - len(bare)], raw[end:]
 
 
 def with_inline(data: bytes, steps: Steps) -> bytes | None:

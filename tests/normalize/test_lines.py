@@ -123,7 +123,7 @@ def test_the_places_of_each_format() -> None:
     }.items():
         places = places_in(line, log_format)
         assert places is not None
-        assert [(place.role, place.text, line[place.begin : place.end]) for place in places.texts] == [
+        assert [(place.role, place.text, line[slice(*place.span())]) for place in places.texts] == [
             ("system", "a", b'"a"'), ("tool", "b", b'"b"'),
         ]  # fmt: skip
         assert places.requests == 1
