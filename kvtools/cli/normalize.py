@@ -22,8 +22,7 @@ REWRITING = (
         "modes",
         type=comma_list,
         metavar="MODE,…",
-        help="hoist moves values behind the stable text (default); canonicalize makes one byte form; "
-        "mask replaces values, which are lost.",
+        help="hoist moves values (default), canonicalize makes one byte form, mask loses values.",
     ),
     click.option(
         "--fields",
@@ -40,8 +39,7 @@ REWRITING = (
     click.option(
         "--place",
         type=click.Choice(["message", "prompt-end"]),
-        help="Values go to the end of their message (default), or system values behind the last user message: "
-        "it crosses roles.",
+        help="Where values go (default: message); prompt-end crosses roles.",
     ),
     click.option(
         "--forms",
@@ -53,6 +51,8 @@ REWRITING = (
         "--inline", is_flag=True, default=None, help="Write what restores a line into its metadata."
     ),
     click.option("--refused", type=FILE, metavar="FILE", help="List what stays, and why, in FILE."),
+    click.option("--learn", type=FILE, metavar="DIR", help="Write a jinja2 template per cluster into DIR."),
+    click.option("--templates", type=FILE, metavar="DIR", help="Move what the templates in DIR say."),
     click.option("--patterns", type=FILE, metavar="FILE", help="Further kinds of values, in TOML."),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TextIO
 
@@ -10,9 +11,10 @@ import msgspec
 from kvtools.errors import InputError, UsageError
 from kvtools.flow.diagnose import Gathered, diagnosis_catalogue
 from kvtools.flow.intake import Intake, IntakeOptions, PathLike, Watcher, take_in
-from kvtools.flow.rewrites import Chosen, measured, named, paying
+from kvtools.flow.rewrites import Chosen, given, measured, named, paying
 from kvtools.normalize.files import FileRewriter, Tally
 from kvtools.normalize.lines import LineRewriter, NewLine, Where
+from kvtools.normalize.manifest import ValuesFile, templates_written
 from kvtools.normalize.modes import MODES, Canonical, Masking, Mode, Within
 from kvtools.normalize.places import REWRITABLE
 from kvtools.normalize.rules import chosen_rules
@@ -36,7 +38,8 @@ class NormalizeOptions(IntakeOptions):
 
     ``target`` receives the log (``None``: nothing is written), ``target`` + ``.kvtools`` what restores it, or each
     line does with ``inline``. ``fields`` are moved whether they pay or not. ``forms`` are the rules of mode
-    ``canonicalize``. ``refused`` receives a JSON line per text that stays. ``changed`` is shown each rewritten line:
+    ``canonicalize``. ``learn`` receives the templates with their values, ``templates`` are taken instead of looking for
+    what pays. ``refused`` receives a JSON line per text that stays. ``changed`` is shown each rewritten line:
     its source, as it was, and what became of it.
     """
 
@@ -49,6 +52,8 @@ class NormalizeOptions(IntakeOptions):
     inline: bool = False
     refused: Path | None = None
     patterns: Path | None = None
+    learn: Path | None = None
+    templates: Path | None = None
     capacity_blocks: int | None = None
     memory: CacheMemory | None = None
     changed: Callable[[str, NewLine], None] | None = None
@@ -59,6 +64,10 @@ class NormalizeOptions(IntakeOptions):
             raise UsageError(f"--mode {','.join(unknown)}: not a mode; take {', '.join(MODES)}.")
         if "mask" in self.modes and len(self.modes) > 1:
             raise UsageError("--mode mask loses values: it stands alone.")
+        if self.templates is not None and self.fields is not None:
+            raise UsageError("--templates says what moves: leave out --fields.")
+        if "hoist" not in self.modes and (self.learn or self.templates):
+            raise UsageError("--learn and --templates are for --mode hoist.")
         chosen_rules(self.forms)
 
 
@@ -97,11 +106,13 @@ def staged(
         InputError: the log cannot be read, is in a format whose lines cannot be rewritten, or has no prompt.
         UsageError: a field that was named does not vary.
     """
-    given = options
+    with_options = options
     if last is not None:
         paths = [last.path]
-        given = again(options, last)
-    return take_in(paths, given, watcher, lambda intake: _run(intake, mode, given, last, path, refused))
+        with_options = again(options, last)
+    return take_in(
+        paths, with_options, watcher, lambda intake: _run(intake, mode, with_options, last, path, refused)
+    )
 
 
 def _run(
@@ -114,16 +125,12 @@ def _run(
 ) -> Stage:
     log_format = _one_format(intake)
     catalogue = diagnosis_catalogue(options.patterns)
-    gathered = Gathered(catalogue if mode == "hoist" else None)
+    gathered = Gathered(catalogue if mode == "hoist" and options.templates is None else None)
     log = measured(intake, gathered, options.capacity_blocks, options.memory)
     chosen = Chosen()
     texts: TextRewriter
     if mode == "hoist":
-        chosen = (
-            named(gathered, catalogue, options.fields, options.within)
-            if options.fields
-            else paying(intake, gathered, log, options.within)
-        )
+        chosen = _chosen(intake, gathered, log, options)
         for name in catalogue.unmatched():
             intake.watcher.warn(f"pattern {name} matched none of the varying text that was looked at.")
         texts = chosen.rewriting
@@ -134,7 +141,9 @@ def _run(
     forms = chosen_rules(options.forms) if mode == "canonicalize" else ()
     rewriter = LineRewriter(texts, log_format, options.place, "tool_order" in forms, "argument_keys" in forms)
     sidecar = path.with_name(path.name + SUFFIX)
-    tally = _written(intake, rewriter, path, sidecar, options, last, refused)
+    with ExitStack() as learned:
+        values = learned.enter_context(_learning(intake, chosen, options)) if mode == "hoist" else None
+        tally = _written(intake, rewriter, path, sidecar, options, last, refused, values)
     return Stage(
         log,
         chosen,
@@ -146,6 +155,28 @@ def _run(
         sidecar,
         log_format,
     )
+
+
+def _chosen(intake: Intake, gathered: Gathered, log: Measured, options: NormalizeOptions) -> Chosen:
+    if options.templates is not None:
+        return given(options.templates, options.within)
+    if options.fields:
+        catalogue = gathered.catalogue or diagnosis_catalogue(options.patterns)
+        return named(gathered, catalogue, options.fields, options.within)
+    return paying(intake, gathered, log, options.within)
+
+
+def _learning(
+    intake: Intake, chosen: Chosen, options: NormalizeOptions
+) -> AbstractContextManager[ValuesFile | None]:
+    """Return what takes the values of each rewritten text, into the folder of learned templates."""
+    if options.learn is None:
+        return nullcontext()
+    return templates_written(options.learn, chosen.files(lambda text: _tokens(intake, text)))
+
+
+def _tokens(intake: Intake, text: str) -> int:
+    return int(intake.tokenizer.encode([text]).lengths()[0])
 
 
 def _one_format(intake: Intake) -> str:
@@ -171,6 +202,7 @@ def _written(
     options: NormalizeOptions,
     last: Stage | None,
     refused: TextIO | None,
+    values: ValuesFile | None,
 ) -> Tally:
     """Write the lines of all files to ``path``, what restores them to ``sidecar``."""
     with path.open("wb") as out, sidecar.open("wb") as notes:
@@ -188,6 +220,9 @@ def _written(
                     )
 
             def watch(line: int, new: NewLine, name: str = name) -> None:
+                if values is not None:
+                    for place, one in new.sections:
+                        values.section(line, place.message, one)
                 if options.changed is not None:
                     options.changed(f"{name}:{line}", new)
 

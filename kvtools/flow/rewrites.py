@@ -11,12 +11,15 @@ from kvtools.fields import grouped, learn_group
 from kvtools.flow.diagnose import Gathered, diagnose, whatif_of
 from kvtools.model import CacheSpec
 from kvtools.normalize import Moves, Rewriting
+from kvtools.normalize.given_templates import read_templates
+from kvtools.normalize.manifest import TemplateFile, template_name
 from kvtools.normalize.modes import is_within
 from kvtools.profile import LogProfile, map_chunk, replay_order
 from kvtools.sessions import find_sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from kvtools.diagnosis.candidates import Cluster
     from kvtools.diagnosis.ranking import Ranked
@@ -49,10 +52,52 @@ class Chosen:
     requests: dict[str, int] = field(default_factory=dict)
     routes: dict[str, str | None] = field(default_factory=dict)
 
+    def files(self, count_tokens: Callable[[str], int]) -> list[TemplateFile]:
+        """Return the templates as ``--learn`` writes them; ``count_tokens`` counts what never changes in front."""
+        return [
+            TemplateFile(
+                name=template_name(moves.template),
+                moves=moves,
+                route=self.routes.get(moves.template_id),
+                requests=self.requests.get(moves.template_id),
+                stable_tokens=count_tokens(_stable_head(moves)),
+                hit_rate_if_moved=self.gains.get(moves.template_id),
+            )
+            for moves in self.moves
+        ]
+
     @property
     def rewriting(self) -> Rewriting:
         """What makes these moves."""
         return Rewriting(self.moves)
+
+
+def _stable_head(moves: Moves) -> str:
+    """Return what stands in front of the first value once the others have moved: text that never changes."""
+    head = [moves.template.literals[0]]
+    for gap, mark in enumerate(moves.marks):
+        if gap not in moves.gaps:
+            break
+        head += (mark, moves.template.literals[gap + 1])
+    return "".join(head)
+
+
+def given(directory: Path, within: Within) -> Chosen:
+    """Return the moves of templates on disk.
+
+    Raises:
+        InputError: the folder holds none, or one that cannot be matched.
+    """
+    entries = [
+        entry
+        for entry in read_templates(directory)
+        if entry.moves.gaps and is_within(entry.moves.template.role, within)
+    ]
+    return Chosen(
+        tuple(entry.moves for entry in entries),
+        {entry.moves.template_id: entry.hit_rate_if_moved for entry in entries},
+        routes={entry.moves.template_id: entry.route for entry in entries},
+    )
 
 
 def measured(
@@ -105,8 +150,15 @@ def _of_ranked(ranked: Ranked, within: Within) -> Chosen:
             chosen.gains[name] = outcome.outcome.hit_rate
             chosen.requests[name] = cluster.requests
             chosen.routes[name] = cluster.route
-    rewriting = rewriting_of(fixes)
-    return Chosen(tuple(rewriting.moves), chosen.gains, chosen.requests, chosen.routes)
+    every = tuple(_with_equal_values(moves) for moves in rewriting_of(fixes).moves)
+    return Chosen(every, chosen.gains, chosen.requests, chosen.routes)
+
+
+def _with_equal_values(moves: Moves) -> Moves:
+    """Return the moves with every place of a value that moves: it stands behind the text once."""
+    gaps = moves.template.gaps
+    names = {gaps[gap].name for gap in moves.gaps}
+    return Moves(moves.template, tuple(n for n, gap in enumerate(gaps) if gap.name in names))
 
 
 def named(gathered: Gathered, catalogue: Catalogue, fields: Sequence[str], within: Within) -> Chosen:
@@ -146,4 +198,4 @@ def _learned(gathered: Gathered, catalogue: Catalogue) -> list[Learned]:
     return [one for group in grouped(texts) for one in learn_group(group, catalogue)]
 
 
-__all__ = ["ChangedInput", "Chosen", "Measured", "measured", "named", "paying"]
+__all__ = ["ChangedInput", "Chosen", "Measured", "given", "measured", "named", "paying"]

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from jinja2 import Environment
 
 from kvtools.chat import load
 
@@ -79,6 +80,44 @@ def test_the_time_moves_behind_and_comes_back(kvtools: Run, tmp_path: Path) -> N
     again = kvtools("normalize", out, "-o", tmp_path / "twice.jsonl", "--format", "json", *BYTES)
     assert report(again.out)["requests"]["changed"] == 0
     assert (tmp_path / "twice.jsonl").read_bytes() == out.read_bytes()
+
+
+def test_learned_templates_give_the_logged_prompts_and_are_applied_again(
+    kvtools: Run, tmp_path: Path
+) -> None:
+    path, out, again, folder = (
+        shop_log(tmp_path),
+        tmp_path / "out",
+        tmp_path / "again",
+        tmp_path / "templates",
+    )
+    assert kvtools("normalize", path, "-o", out, "--learn", folder, *BYTES).code == 0
+    (entry,) = json.loads((folder / "manifest.json").read_text())["templates"]
+    assert (entry["role"], entry["requests"]) == ("system", 40)
+    # The head is stable up to the block of values: `Time: [time]`, the text, a blank line and `[time]: ` follow.
+    assert entry["stable_tokens"] == len(f"Time: [time]\n{STABLE}")
+    lines = [line for line in path.read_bytes().split(b"\r\n") if line != b"not json"]
+    served = Environment().from_string((folder / entry["file"]).read_text())  # noqa: S701 - prompts are no HTML
+    logged = Environment().from_string((folder / entry["logged"]).read_text())  # noqa: S701
+    values = [json.loads(line) for line in (folder / "values.jsonl").read_text().splitlines()]
+    rewritten = [line for line in out.read_bytes().split(b"\r\n") if line != b"not json"]
+    assert len(values) == 40
+    for one, before, after in zip(values, lines, rewritten, strict=True):
+        assert logged.render(one["values"]) == json.loads(before)["messages"][0]["content"]
+        assert served.render(one["values"]) == json.loads(after)["messages"][0]["content"]
+    assert kvtools("normalize", path, "-o", again, "--templates", folder, *BYTES).code == 0
+    assert again.read_bytes() == out.read_bytes()
+
+
+def test_templates_of_strangers_are_read_and_never_run(kvtools: Run, tmp_path: Path) -> None:
+    path, folder = shop_log(tmp_path), tmp_path / "templates"
+    folder.mkdir()
+    (folder / "a.j2").write_text("Time: {{ ''.__class__.__mro__ }}\nYou")
+    ended = kvtools("normalize", path, "--dry-run", "--templates", folder, *BYTES)
+    assert ended.code == 3
+    assert "a.j2:1" in ended.err
+    both = kvtools("normalize", path, "--dry-run", "--templates", folder, "--fields", "time", *BYTES)
+    assert both.code == 2
 
 
 def test_lines_can_hold_what_restores_them(kvtools: Run, tmp_path: Path) -> None:
