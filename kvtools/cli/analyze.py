@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from kvtools.cli.next_steps import fixing_command, next_command
 from kvtools.cli.options import CACHE, FILE, INTAKE, RESULT, only_given, sized, with_options
 from kvtools.cli.output import keep_apart, result_to
 from kvtools.cli.values import at_least_one, block_counts, section_names
@@ -99,11 +99,6 @@ def logs(paths: tuple[str, ...], output_format: str, output: Path | None, **give
         from kvtools.report.text import render_text  # noqa: PLC0415 - heavy
 
         color = output is None and sys.stdout.isatty()
-        write(render_text(report, again=_again(paths), color=color, everything=everything))
-
-
-def _again(paths: tuple[str, ...]) -> str | None:
-    """Return the command to build the next step on; none where its input is gone or its URL may carry a secret."""
-    if any(path == "-" or ("://" in path and ("@" in path or "?" in path)) for path in paths):
-        return None
-    return shlex.join(["kvtools", *sys.argv[1:]])
+        again = next_command(paths)
+        fix = fixing_command(paths) if again and report.reachable and report.reachable.fixes else None
+        write(render_text(report, again=again, fix=fix, color=color, everything=everything))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from kvtools import __version__
-from kvtools.errors import InputError, UsageError
+from kvtools.errors import InputError
 from kvtools.flow.diagnose import Gathered
 from kvtools.flow.intake import PathLike, Watcher, take_in
-from kvtools.flow.normalize_stage import NormalizeOptions, Stage, again, staged
+from kvtools.flow.normalize_stage import NormalizeOptions, Stage, again, quiet, staged
 from kvtools.flow.rewrites import measured
 from kvtools.normalize.modes import MODES
 from kvtools.normalize.rules import chosen_rules
@@ -79,8 +80,6 @@ def _sidecar_of(options: NormalizeOptions) -> Path | None:
     target = options.target
     if target is None or options.inline or "mask" in options.modes:
         return None
-    if target.suffix in {".gz", ".zst"}:
-        raise UsageError(f"-o {target}: OUT is written as plain text; leave out {target.suffix}.")
     return target.with_name(target.name + SUFFIX)
 
 
@@ -92,7 +91,7 @@ def _after(last: Stage, options: NormalizeOptions, watcher: Watcher) -> float | 
     return take_in(
         [last.path],
         given,
-        watcher,
+        quiet(watcher),
         lambda intake: measured(intake, Gathered(None), options.capacity_blocks, options.memory).now.hit_rate,
     )
 
@@ -124,7 +123,7 @@ def _report(stages: Sequence[Stage], after: float | None, options: NormalizeOpti
             unchanged=tally.unchanged,
             refused=tally.refused,
             not_read=tally.not_read,
-            reasons=dict(sorted(tally.reasons.items())),
+            reasons=dict(sorted(sum((stage.tally.reasons for stage in stages), Counter()).items())),
         ),
         hit_rate=HitRates(before=first.log.now.hit_rate, after=after),
         fields=fields,

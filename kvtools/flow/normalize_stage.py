@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TextIO
 
 import msgspec
@@ -68,12 +68,21 @@ class NormalizeOptions(IntakeOptions):
             raise UsageError("--templates says what moves: leave out --fields.")
         if "hoist" not in self.modes and (self.learn or self.templates):
             raise UsageError("--learn and --templates are for --mode hoist.")
+        if self.learn is not None and self.target is None:
+            raise UsageError("--learn writes templates: name OUT with -o as well.")
+        if self.target is not None and self.target.suffix in {".gz", ".zst"}:
+            raise UsageError(
+                f"-o {self.target}: OUT is written as plain text; leave out {self.target.suffix}."
+            )
         chosen_rules(self.forms)
 
 
 @dataclass(slots=True)
 class Stage:
-    """One mode done: the log before it, what it rewrote, and where the result is."""
+    """One mode done: the log before it, what it rewrote, and where the result is.
+
+    ``origins`` say for the lines of the result which file they are from: how many lines stand before that file.
+    """
 
     log: Measured
     chosen: Chosen
@@ -84,11 +93,17 @@ class Stage:
     path: Path
     sidecar: Path
     log_format: str
+    origins: list[tuple[int, str]]
 
 
 def again(options: NormalizeOptions, last: Stage) -> NormalizeOptions:
     """Return the options with which what a stage wrote is read."""
     return replace(options, input_format=last.log_format, rejects=None, strict=False)
+
+
+def quiet(watcher: Watcher) -> Watcher:
+    """Return a watcher of a pass over lines that were read before: what is wrong with them has been told."""
+    return Watcher(watcher.begin, watcher.advance)
 
 
 def staged(
@@ -106,12 +121,16 @@ def staged(
         InputError: the log cannot be read, is in a format whose lines cannot be rewritten, or has no prompt.
         UsageError: a field that was named does not vary.
     """
-    with_options = options
+    with_options, warn = options, watcher.warn
     if last is not None:
         paths = [last.path]
         with_options = again(options, last)
+        watcher = quiet(watcher)
     return take_in(
-        paths, with_options, watcher, lambda intake: _run(intake, mode, with_options, last, path, refused)
+        paths,
+        with_options,
+        watcher,
+        lambda intake: _run(intake, mode, with_options, last, path, refused, warn),
     )
 
 
@@ -122,6 +141,7 @@ def _run(
     last: Stage | None,
     path: Path,
     refused: TextIO | None,
+    warn: Callable[[str], None],
 ) -> Stage:
     log_format = _one_format(intake)
     catalogue = diagnosis_catalogue(options.patterns)
@@ -132,7 +152,7 @@ def _run(
     if mode == "hoist":
         chosen = _chosen(intake, gathered, log, options)
         for name in catalogue.unmatched():
-            intake.watcher.warn(f"pattern {name} matched none of the varying text that was looked at.")
+            warn(f"pattern {name} matched none of the varying text that was looked at.")
         texts = chosen.rewriting
     elif mode == "mask":
         texts = Masking(catalogue, options.within)
@@ -143,18 +163,12 @@ def _run(
     sidecar = path.with_name(path.name + SUFFIX)
     with ExitStack() as learned:
         values = learned.enter_context(_learning(intake, chosen, options)) if mode == "hoist" else None
-        tally = _written(intake, rewriter, path, sidecar, options, last, refused, values)
-    return Stage(
-        log,
-        chosen,
-        tally,
-        intake.inputs(),
-        _settings(intake),
-        intake.log.skipped,
-        path,
-        sidecar,
-        log_format,
-    )
+        inline = options.inline and mode == [each for each in MODES if each in options.modes][-1]
+        tally, origins = _written(
+            intake, rewriter, path, sidecar, _Told(refused, options.changed, values), last, inline=inline
+        )
+    settings, skipped = _settings(intake, log), intake.log.skipped
+    return Stage(log, chosen, tally, intake.inputs(), settings, skipped, path, sidecar, log_format, origins)
 
 
 def _chosen(intake: Intake, gathered: Gathered, log: Measured, options: NormalizeOptions) -> Chosen:
@@ -194,52 +208,66 @@ def _one_format(intake: Intake) -> str:
     return next(iter(formats))
 
 
+@dataclass(slots=True)
+class _Told:
+    """Who is told of what becomes of the lines; ``origins`` as of a ``Stage``."""
+
+    refused: TextIO | None
+    changed: Callable[[str, NewLine], None] | None
+    values: ValuesFile | None
+    origins: list[tuple[int, str]] = field(default_factory=list)
+
+    def refuse(self, line: int, reason: str) -> None:
+        if self.refused is not None:
+            told = {"source": self._source(line), "reason": reason}
+            self.refused.write(msgspec.json.encode(told).decode() + "\n")
+
+    def watch(self, line: int, new: NewLine) -> None:
+        if self.values is not None:
+            for place, one in new.sections:
+                self.values.section(line, place.message, one)
+        if self.changed is not None:
+            self.changed(self._source(line), new)
+
+    def _source(self, line: int) -> str:
+        before, name = next(origin for origin in reversed(self.origins) if origin[0] < line)
+        return f"{name}:{line - before}"
+
+
 def _written(
     intake: Intake,
     rewriter: LineRewriter,
     path: Path,
     sidecar: Path,
-    options: NormalizeOptions,
+    told: _Told,
     last: Stage | None,
-    refused: TextIO | None,
-    values: ValuesFile | None,
-) -> Tally:
+    *,
+    inline: bool,
+) -> tuple[Tally, list[tuple[int, str]]]:
     """Write the lines of all files to ``path``, what restores them to ``sidecar``."""
     with path.open("wb") as out, sidecar.open("wb") as notes:
         writer = SidecarWriter(notes)
-        files = FileRewriter(out, writer, inline=options.inline)
+        files = FileRewriter(out, writer, inline, told.refuse, told.watch)
         earlier = None if last is None else SidecarReader(last.sidecar)
+        if last is not None:
+            told.origins = last.origins
         intake.watcher.begin(intake.log.size_bytes())
         for file in intake.log.files:
-            name = file.source.name
-
-            def refuse(line: int, reason: str, name: str = name) -> None:
-                if refused is not None:
-                    refused.write(
-                        msgspec.json.encode({"source": f"{name}:{line}", "reason": reason}).decode() + "\n"
-                    )
-
-            def watch(line: int, new: NewLine, name: str = name) -> None:
-                if values is not None:
-                    for place, one in new.sections:
-                        values.section(line, place.message, one)
-                if options.changed is not None:
-                    options.changed(f"{name}:{line}", new)
-
-            files.refuse, files.watch = refuse, watch
+            if last is None:
+                told.origins.append((files.lines, file.source.name))
             with opened(file.source, intake.watcher.advance) as stream:
                 files.rewrite(stream.stream, rewriter, earlier)
         writer.close()
         if earlier is not None:
             earlier.close()
-    return files.tally
+    return files.tally, told.origins
 
 
-def _settings(intake: Intake) -> Settings:
+def _settings(intake: Intake, log: Measured) -> Settings:
     return Settings(
         tokenizer=intake.tokenizer.name,
         tokenizer_check=intake.tokenizer_check(),
         chat_template=intake.template.name,
-        order="arrival",
+        order=log.order,
         measure_from=0.0,
     )

@@ -35,9 +35,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Measured:
-    """One pass over a log: its requests in replay order, the log as a what-if, and its hit rate."""
+    """One pass over a log: its requests in replay order (``log`` or ``arrival``), as a what-if, and its hit rate."""
 
     profile: LogProfile
+    order: str
     requests: RequestColumns
     whatif: WhatIf
     now: Outcome
@@ -117,7 +118,8 @@ def measured(
     order = replay_order(logged.arrival_us)
     capacity = memory.capacity_blocks(block_size) if memory else capacity_blocks
     whatif = whatif_of(logged, order, CacheSpec(block_size, capacity, rules), 0.0)
-    return Measured(profile, logged if order is None else logged.take(order), whatif, whatif.replayed())
+    requests = logged if order is None else logged.take(order)
+    return Measured(profile, "log" if order is None else "arrival", requests, whatif, whatif.replayed())
 
 
 def paying(intake: Intake, gathered: Gathered, log: Measured, within: Within) -> Chosen:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from kvtools.normalize.lines import Kept, NewLine
-from kvtools.normalize.sidecar import SidecarWriter, core_of, from_inline, with_inline
+from kvtools.normalize.sidecar import SidecarWriter, core_of, from_inline, taken_back, with_inline
 from kvtools.readers.lines import MAX_LINE_BYTES
 from kvtools.readers.sources import DAMAGED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from io import BufferedIOBase
 
     from kvtools.normalize.lines import LineRewriter
@@ -46,74 +46,70 @@ class Tally:
 class FileRewriter:
     """Writes the lines of one log after another into ``out``.
 
-    ``sidecar`` takes what restores them (``None``: nothing does, or it is written into the lines with ``inline``);
-    ``refuse`` is told ``(line of the log, reason)``; ``watch`` sees each rewritten line with its number in
-    the log.
+    ``sidecar`` takes what restores them; with ``inline`` it is written into the lines instead. ``refuse`` is told
+    ``(line, reason)`` and ``watch`` sees each rewritten line, both with the line's number in OUT.
     """
 
     out: BinaryIO
-    sidecar: SidecarWriter | None
+    sidecar: SidecarWriter
     inline: bool = False
     refuse: Callable[[int, str], None] = lambda *_: None
     watch: Callable[[int, NewLine], None] = lambda *_: None
     tally: Tally = field(default_factory=Tally)
+    lines: int = 0
     _ended: bool = True
 
     def rewrite(self, stream: BufferedIOBase, rewriter: LineRewriter, earlier: Earlier | None = None) -> None:
         """Write all lines of ``stream``, rewritten where that can be taken back."""
         if not self._ended:
             self._write(b"\n", [])
-        for number, (raw, whole) in enumerate(_raw_lines(stream), 1):
-            steps = earlier.steps(number) if earlier else []
+        for raw, whole in _raw_lines(stream):
+            steps = earlier.steps(self.lines + 1) if earlier and self._ended else []
             core, before, behind = core_of(raw) if whole else (b"", raw, b"")
             result = rewriter.rewrite(core) if core else Kept(requests=0)
+            data = core
             if isinstance(result, NewLine):
-                written = self._placed(result, core, steps)
-                if written is not None:
-                    self._write(before + written + behind, [] if self.inline else [*steps, result.pieces])
-                    self._count(number, result)
-                    continue
-                result = Kept(("metadata_taken",), result.requests)
-            self._write(raw, steps)
-            self._keep(number, result)
+                data, steps = result.data, [*steps, result.pieces]
+            if self.inline and steps:
+                logged = taken_back(data, steps)
+                held = with_inline(data, steps)
+                if held is None or from_inline(held) != logged:
+                    # No place for the steps: the line stays as it was logged.
+                    held, steps, result = logged, [], Kept(("metadata_taken",), result.requests)
+                data = held
+            self._write(before + data + behind, [] if self.inline else steps)
+            self._count(result, changed=bool(steps))
 
-    def _placed(self, new: NewLine, core: bytes, steps: Steps) -> bytes | None:
-        """Return the line to write, ``None`` where its steps have no place in it."""
-        if not self.inline:
-            return new.data
-        held = with_inline(new.data, [*steps, new.pieces])
-        return None if held is None or (not steps and from_inline(held) != core) else held
+    def _count(self, result: NewLine | Kept, *, changed: bool) -> None:
+        """Count a line that is written; ``changed`` by this rewriting or an earlier one."""
+        if "not_this_format" in result.reasons:
+            self.tally.not_read += 1
+            self.refuse(self.lines, "not_this_format")
+            return
+        for reason in result.reasons:
+            self.tally.reasons[reason] += 1
+            self.refuse(self.lines, reason)
+        if changed:
+            self.tally.changed += result.requests
+        elif result.reasons:
+            self.tally.refused += result.requests
+        else:
+            self.tally.unchanged += result.requests
+        if isinstance(result, NewLine):
+            self._moved(result)
 
-    def _count(self, number: int, new: NewLine) -> None:
-        self.tally.changed += new.requests
-        self._reasons(number, new.reasons)
-        self.watch(number, new)
+    def _moved(self, new: NewLine) -> None:
+        self.watch(self.lines, new)
         for _, one in new.sections:
             if one.moved is not None and one.moves is not None:
                 for name in one.moved.values:
                     self.tally.moved[one.moves.template_id, name] += new.requests
 
-    def _keep(self, number: int, kept: Kept) -> None:
-        if "not_this_format" in kept.reasons:
-            self.tally.not_read += 1
-            self.refuse(number, "not_this_format")
-            return
-        self._reasons(number, kept.reasons)
-        if kept.reasons:
-            self.tally.refused += kept.requests
-        else:
-            self.tally.unchanged += kept.requests
-
-    def _reasons(self, number: int, reasons: Iterable[str]) -> None:
-        for reason in reasons:
-            self.tally.reasons[reason] += 1
-            self.refuse(number, reason)
-
     def _write(self, raw: bytes, steps: Steps) -> None:
         self.out.write(raw)
+        self.lines += self._ended
         self._ended = raw.endswith(b"\n")
-        if self.sidecar is not None:
-            self.sidecar.written(raw, steps)
+        self.sidecar.written(raw, steps)
 
 
 def _raw_lines(stream: BufferedIOBase) -> Iterator[tuple[bytes, bool]]:

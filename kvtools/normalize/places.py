@@ -88,8 +88,8 @@ class _Line:
 
     def span(self, raw: msgspec.Raw) -> tuple[int, int]:
         if self.base is None:
-            self.base = _address(self.data)
-        begin = _address(raw) - self.base
+            self.base = address_of(self.data)
+        begin = address_of(raw) - self.base
         return begin, begin + len(memoryview(raw))
 
 
@@ -168,7 +168,8 @@ def _string(line: _Line, role: str, raw: msgspec.Raw, message: int | None = None
     return Place(line, role, raw, message) if view[0] == _QUOTE and len(view) > _EMPTY_BYTES else None
 
 
-def _address(buffer: Any) -> int:
+def address_of(buffer: Any) -> int:
+    """Return where in memory the bytes of a buffer begin: a view of a line lies in the line."""
     address: int = np.frombuffer(buffer, dtype=np.uint8).__array_interface__["data"][0]
     return address
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
-import numpy as np
 
 from kvtools.errors import InputError
 from kvtools.normalize.lines import Piece, restored
+from kvtools.normalize.places import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -91,7 +91,13 @@ def restored_file(out: Path, sidecar: Path) -> Iterator[bytes]:
             digest.update(raw)
             if entry.line == number:
                 core, before, behind = core_of(raw)
-                yield before + _taken_back(core, entry, sidecar) + behind
+                try:
+                    logged = taken_back(core, entry.steps or [])
+                except ValueError:
+                    raise InputError(
+                        f"{sidecar}: its line for line {number} does not fit {out}; take the file beside OUT."
+                    ) from None
+                yield before + logged + behind
                 entry = next(entries)
             else:
                 yield raw
@@ -179,18 +185,21 @@ def _entries(notes: BinaryIO, path: Path) -> Iterator[Entry]:
     raise InputError(f"{path}: cut off before its end; normalize again, or take a whole copy.")
 
 
-def _taken_back(data: bytes, entry: Entry, path: Path) -> bytes:
-    for step in reversed(entry.steps or []):
+def taken_back(data: bytes, steps: Sequence[Sequence[Piece | list[int]]]) -> bytes:
+    """Return the logged line from a rewritten one, the last step taken back first.
+
+    Raises:
+        ValueError: the steps do not fit the line.
+    """
+    for step in reversed(steps):
         pieces = _pieces(step, len(data))
         if pieces is None:
-            raise InputError(
-                f"{path}: its line for line {entry.line} does not fit; take the file beside OUT."
-            )
+            raise ValueError("its steps do not fit the line")
         data = restored(data, pieces)
     return data
 
 
-def _pieces(step: Sequence[list[int] | str], length: int) -> list[Piece] | None:
+def _pieces(step: Sequence[Piece | list[int]], length: int) -> list[Piece] | None:
     """Return the pieces of a step, ``None`` where one lies outside of the line."""
     pieces: list[Piece] = []
     for piece in step:
@@ -252,25 +261,11 @@ def from_inline(data: bytes) -> bytes | None:
         end, inner = _end_of_metadata(data), b'"kvtools":' + note
         front = data[: end - 1].removesuffix(inner)
         bare = front.removesuffix(b",") + data[end - 1 :]
-    return _inline_taken_back(bare, steps)
-
-
-def _inline_taken_back(data: bytes, steps: Sequence[Sequence[list[int] | str]]) -> bytes:
-    for step in reversed(steps):
-        pieces = _pieces(step, len(data))
-        if pieces is None:
-            raise ValueError("its steps do not fit the line")
-        data = restored(data, pieces)
-    return data
+    return taken_back(bare, steps)
 
 
 def _end_of_metadata(data: bytes) -> int:
     """Return where the object ``metadata`` of a line ends."""
     held = memoryview(_OUTER.decode(data).metadata)
-    begin = _address(held) - _address(data)
+    begin = address_of(held) - address_of(data)
     return begin + len(held)
-
-
-def _address(buffer: Any) -> int:
-    address: int = np.frombuffer(buffer, dtype=np.uint8).__array_interface__["data"][0]
-    return address

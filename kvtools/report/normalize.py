@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from kvtools.report.model import Coverage, Input, Settings
 from kvtools.report.numbers import counted, percent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class MovedField(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +87,7 @@ def render_normalize(report: NormalizeReport) -> str:
         lines.append(f"every rewrite was restored byte for byte and is stable on a second pass; {how}")
     if report.place == "prompt-end":
         lines.append("values of system messages stand behind the last user message: they cross roles")
-    lines += [f"{name}: {_fields(report, name)}" for name in report.templates]
+    lines += _fields(report.fields)
     return "\n".join([lines[0], *(f"  {line}" for line in lines[1:])]) + "\n"
 
 
@@ -101,7 +106,17 @@ def _headline(report: NormalizeReport) -> str:
     return f"{rate} {what} {same}."
 
 
-def _fields(report: NormalizeReport, template: str) -> str:
-    mine = [field for field in report.fields if field.template == template]
-    where = f", route {mine[0].route}" if mine and mine[0].route else ""
-    return f"{', '.join(field.name for field in mine)} ({mine[0].role}{where})" if mine else "no field moved"
+def _fields(fields: Sequence[MovedField]) -> list[str]:
+    """Return a line per kind of message: which fields moved, in how many templates."""
+    moved: dict[tuple[str, str | None], tuple[dict[str, int], set[str]]] = {}
+    for field in fields:
+        names, templates = moved.setdefault((field.role, field.route), ({}, set()))
+        names[field.name] = names.get(field.name, 0) + field.requests
+        templates.add(field.template)
+    lines = []
+    for (role, route), (names, templates) in sorted(
+        moved.items(), key=lambda item: (-max(item[1][0].values()), item[0][0], item[0][1] or "")
+    ):
+        where = f"{role}, route {route}" if route else role
+        lines.append(f"{where}: {', '.join(sorted(names))} ({counted(len(templates), 'template')})")
+    return lines

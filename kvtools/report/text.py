@@ -58,14 +58,15 @@ def render_text(
     report: Report,
     *,
     again: str | None = None,
+    fix: str | None = None,
     color: bool = False,
     width: int = WIDTH,
     everything: bool = False,
 ) -> str:
     """Return the report as text for a terminal ``width`` columns wide.
 
-    ``again``: the command that made the report, to build the next step from; ``None`` leaves the step out.
-    ``everything`` lists all findings, those that cost next to nothing too.
+    ``again``: the command that made the report, to build the next step from; ``None`` leaves the step out. ``fix``:
+    the command that makes the fixes. ``everything`` lists all findings, those that cost next to nothing too.
     """
     page = io.StringIO()
     console = Console(file=page, width=width, force_terminal=color, no_color=not color, highlight=False)
@@ -73,7 +74,7 @@ def render_text(
     lines = [line.rstrip() for line in page.getvalue().splitlines()]
     if again is not None:
         # A command is not wrapped: it has to survive copy and paste.
-        lines += ["", f"Next: {again} {_next_option(report)}"]
+        lines += ["", f"Next: {again} {_next_option(report)}", *([f"      {fix}"] if fix else [])]
     return "\n".join(lines) + "\n"
 
 

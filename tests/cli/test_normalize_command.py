@@ -182,6 +182,8 @@ def test_masked_values_are_lost_and_the_page_says_so(kvtools: Run, tmp_path: Pat
         (("-o", "OUT", "--fields", "order_id"), 2, "no such field varies in the log; it has"),
         (("-o", "OUT", "--mode", "canonicalize", "--forms", "tidy"), 2, "tidy"),
         (("-o", "OUT.gz"), 2, "plain text"),
+        (("-o", "OUT.gz", "--inline"), 2, "plain text"),
+        (("--dry-run", "--learn", "OUT"), 2, "name OUT"),
         (("-o", "NONE/OUT"), 3, "cannot be written"),
     ],
 )
@@ -229,3 +231,52 @@ def test_what_stays_is_listed_with_its_place(kvtools: Run, tmp_path: Path) -> No
     assert {"source": f"{path}:8", "reason": "placeholder_in_text"} in reasons
     assert {"source": f"{path}:21", "reason": "not_this_format"} in reasons
     assert len(reasons) == 2
+
+
+@pytest.mark.parametrize("inline", [(), ("--inline",)])
+def test_a_line_that_one_mode_alone_changes_comes_back(
+    kvtools: Run, tmp_path: Path, inline: tuple[str, ...]
+) -> None:
+    """The second request has a line end to unify and no time to move; it counts, and its place is the user's file."""
+    path, out, back, refused = (
+        tmp_path / name for name in ("log.jsonl", "out.jsonl", "back.jsonl", "refused")
+    )
+    lines = shop_log(tmp_path).read_text().split("\n")
+    lines.insert(1, json.dumps({"prompt": "One line.\r\nAnother."}))
+    lines.insert(2, json.dumps({"prompt": "One line.\r\nYet another.", "metadata": "mine"}))
+    path.write_text("\n".join(lines), newline="")
+    arguments = ("--mode", "canonicalize,hoist", "--refused", refused, "--format", "json", *inline, *BYTES)
+    ended = kvtools("normalize", path, "-o", out, *arguments)
+    found = report(ended.out)["requests"]
+    # With --inline the line whose metadata is a text has no room for what restores it.
+    taken = {"metadata_taken": 1} if inline else {}
+    assert (found["changed"], found["refused"], found["reasons"]) == (41 if inline else 42, len(taken), taken)
+    assert kvtools("restore", out, "-o", back).code == 0
+    assert back.read_bytes() == path.read_bytes()
+    assert ended.err.count("not JSON") == 1
+    sources = {json.loads(line)["source"] for line in refused.read_text().splitlines()}
+    assert sources == {f"{path}:23", *([f"{path}:3"] if inline else [])}
+
+
+def test_a_log_without_a_clock_is_replayed_in_its_own_order(kvtools: Run, tmp_path: Path) -> None:
+    ended = kvtools("normalize", shop_log(tmp_path), "--dry-run", "--format", "json", *BYTES)
+    assert report(ended.out)["settings"]["order"] == "log"
+
+
+def test_several_files_are_one_log_and_keep_their_names(kvtools: Run, tmp_path: Path) -> None:
+    first, second = shop_log(tmp_path, "a.jsonl"), tmp_path / "b.jsonl"
+    second.write_bytes(first.read_bytes())
+    out, back, refused = tmp_path / "out", tmp_path / "back", tmp_path / "refused"
+    assert kvtools("normalize", first, second, "-o", out, "--refused", refused, *BYTES).code == 0
+    assert kvtools("restore", out, "-o", back).code == 0
+    assert back.read_bytes() == first.read_bytes() + b"\n" + second.read_bytes()
+    sources = [json.loads(line)["source"] for line in refused.read_text().splitlines()]
+    assert sources == [f"{first}:21", f"{second}:21"]
+
+
+def test_the_page_of_analyze_names_the_command_that_makes_the_fixes(kvtools: Run, tmp_path: Path) -> None:
+    path = shop_log(tmp_path)
+    page = kvtools("analyze", "logs", path, *BYTES).out
+    fixed = tmp_path / "log.norm.jsonl"
+    assert page.endswith(f"      kvtools normalize {path} {' '.join(BYTES)} -o {fixed}\n")
+    assert "kvtools normalize" not in kvtools("analyze", path, "--all", *BYTES).out
