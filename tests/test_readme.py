@@ -59,7 +59,14 @@ def test_the_page_in_the_readme_is_what_is_printed(folder: Path) -> None:
 def test_the_rate_that_the_readme_predicts_is_the_simulators() -> None:
     rate = analyze(ROOT / "data/shop-assistant.jsonl", AnalyzeOptions(block_size=32)).cache.hit_rate
     # That vLLM counts the same in all 5,000 requests is tested in tests/engine.
-    assert f"Predicted {100 * rate:.2f} %, vllm 0.32.0 counted {100 * rate:.2f} %" in _blocks("text")[1]
+    replayed = next(block for block in _blocks("text") if "--engine simulator,vllm" in block)
+    assert f"Predicted {100 * rate:.2f} %, vllm 0.32.0 counted {100 * rate:.2f} %" in replayed
+
+
+def test_the_gain_in_the_readme_is_what_normalize_prints(folder: Path) -> None:
+    program = [sys.executable, "-m", "kvtools", "normalize", "shop.jsonl", "-o", "gain.jsonl"]
+    page = subprocess.run(program, cwd=folder, check=True, capture_output=True, text=True).stdout
+    assert next(block for block in _blocks("text") if "after moving" in block).strip() in page
 
 
 def test_console_blocks_name_commands_that_exist() -> None:
