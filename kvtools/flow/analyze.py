@@ -151,6 +151,7 @@ def _analyze(intake: Intake, options: AnalyzeOptions) -> Report:
         skipped_files=reading.skipped_files,
         profile=profile,
         requests=requests,
+        ids=ids,
         prefix=prefix,
         study=study,
         observed=_observed(requests, study.result),

@@ -26,6 +26,7 @@ from kvtools.report.model import (
     Similarity,
 )
 from kvtools.report.sessions import session_figures
+from kvtools.report.shape import histograms, over_time, prefix_tree
 from kvtools.report.traffic import Answer, answers, period_of, traffic_figures
 from kvtools.similarity.consecutive import JaccardSum
 
@@ -70,6 +71,7 @@ class Findings(Reading):
     """All that the rooms before this one worked out of the requests with a prompt."""
 
     requests: RequestColumns
+    ids: NDArray[np.int32]
     prefix: PrefixSimilarity
     study: CacheStudy
     observed: Compare | None
@@ -107,6 +109,8 @@ def build_report(found: Findings, curve_blocks: Sequence[int] | None = None) -> 
             for size in (curve_blocks or curve_sizes(study.curve.unique_blocks))
             for hits in [study.curve.at(size)]
         ],
+        over_time=over_time(requests, study.result, profile.utc_offset_min or 0),
+        prefix_tree=prefix_tree(requests, found.ids, study.result, profile.route_names),
         observed=found.observed,
         demand=found.demand,
         sessions=sessions,
@@ -122,7 +126,8 @@ def build_report(found: Findings, curve_blocks: Sequence[int] | None = None) -> 
 def traffic_report(reading: Reading, supported: AbstractSet[str] = frozenset()) -> Report:
     """Return the report on requests of which no prompt is known; ``supported`` names further answers."""
     profile = reading.profile
-    traffic = traffic_figures(profile.traffic.columns(), profile.utc_offset_min or 0)
+    columns = profile.traffic.columns()
+    traffic = traffic_figures(columns, profile.utc_offset_min or 0)
     return Report(
         schema_version=SCHEMA_VERSION,
         kvtools_version=__version__,
@@ -143,6 +148,9 @@ def traffic_report(reading: Reading, supported: AbstractSet[str] = frozenset()) 
         unique_blocks=None,
         cache_needed=[],
         curve=[],
+        over_time=[],
+        histograms=histograms(columns.prompt_tokens, columns.arrival_us),
+        prefix_tree=[],
         observed=None,
         demand=None,
         sessions=None,

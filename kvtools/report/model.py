@@ -15,6 +15,7 @@ from kvtools.report.compare import Compare
 from kvtools.report.findings import ClusterFigures, Finding, Reachable
 from kvtools.report.section_order import SectionOrder
 from kvtools.report.sessions import SessionFigures
+from kvtools.report.shape import Histograms, PrefixNode, Window
 from kvtools.report.traffic import Answer, Period, Traffic
 from kvtools.report.verdict import MissFigures, VerdictFigures
 
@@ -174,6 +175,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     unique_blocks: int | None
     cache_needed: list[CacheNeed]
     curve: list[CurvePoint]
+    over_time: list[Window]
+    histograms: Histograms
+    prefix_tree: list[PrefixNode]
     observed: Compare | None
     demand: Demand | None
     sessions: SessionFigures | None

@@ -27,7 +27,7 @@ KEYS: dict[str, set[str]] = {
     "": {
         "schema_version", "kvtools_version", "inputs", "settings", "coverage", "answers", "traffic", "requests", "period",
         "prompt_tokens", "variable_share", "variable_share_requests", "similarity", "routes", "cache",
-        "ceiling", "unique_blocks", "cache_needed", "curve", "observed", "demand", "sessions",
+        "ceiling", "unique_blocks", "cache_needed", "curve", "over_time", "histograms", "prefix_tree", "observed", "demand", "sessions",
         "findings", "clusters", "reachable", "section_order", "verdict", "misses", "cost_basis",
     },
     "inputs": {"path", "sha256", "requests"},
@@ -51,6 +51,11 @@ KEYS: dict[str, set[str]] = {
     "ceiling": HITS,
     "cache_needed": {"share_of_ceiling", "capacity_blocks"},
     "curve": {"capacity_blocks", "hit_tokens", "hit_rate"},
+    "over_time": {"from_us", "width_us", "requests", "queried_tokens", "hit_tokens", "hit_rate"},
+    "histograms": {"prompt_tokens", "interarrival_s"},
+    "prefix_tree": {
+        "parent", "first_token", "tokens", "requests", "prompt_tokens", "hit_tokens", "below_prompt_tokens", "route",
+    },
 }  # fmt: skip
 TRAFFIC_KEYS = {
     "interarrival_s": {"mean", "p50", "p95", "max"},
