@@ -9,8 +9,12 @@ VLLM_VENV ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kvtools/venv-vllm
 VLLM_READY := $(VLLM_VENV)/.ready-0.32.0
 VLLM_PYTHON := $(VLLM_VENV)/bin/python
 
+# axe-core, the checker of accessible pages, from npm.
+AXE_HOME := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kvtools/axe
+AXE := $(AXE_HOME)/node_modules/axe-core/axe.min.js
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench wheel-test test-oracle test-vllm vllm-here bench-readers bench-diagnosis bench-normalize bench-normalizer bench-simulator data docs docs-ragpulse setup clean
+.PHONY: help demo test check bench wheel-test test-oracle test-vllm test-browser vllm-here bench-readers bench-diagnosis bench-normalize bench-normalizer bench-simulator data docs screenshot docs-ragpulse setup clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,11 +26,11 @@ $(READY): pyproject.toml
 
 setup: $(READY)  ## install kvtools and the development tools into .venv
 
-demo: $(READY)  ## set up and analyze data/shop-assistant.jsonl
-	$(BIN)/kvtools analyze logs data/shop-assistant.jsonl
+demo: $(READY)  ## set up and analyze data/shop-assistant.jsonl; the page is report.html
+	$(BIN)/kvtools analyze logs data/shop-assistant.jsonl --report html=report.html
 
 test: $(READY) check  ## set up, check style and types, run the tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not wheel and not oracle and not vllm"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not wheel and not oracle and not vllm and not browser"
 	$(MAKE) wheel-test
 
 check: $(READY)  ## ruff and mypy
@@ -54,6 +58,12 @@ test-oracle: vllm-here  ## compare with vLLM's own scheduler and chat code (inst
 test-vllm: vllm-here  ## compare with a running vLLM, offline and as a server on loopback
 	$(VLLM_PYTHON) -m pytest -m vllm
 
+test-browser: $(READY) $(AXE)  ## open the HTML page in Chromium (Debian's) and look for what a person or a screen reader stumbles on
+	KVTOOLS_AXE=$(AXE) $(BIN)/python -m pytest -m browser
+
+$(AXE):
+	npm install --silent --no-fund --no-audit --prefix $(AXE_HOME) axe-core@4
+
 bench: $(READY)  ## measure CPU time and memory on the logs in ../shared
 	$(BIN)/python benchmarks/analyze.py
 
@@ -78,6 +88,9 @@ data: $(READY)  ## write data/ anew with the generators of kvtools/samples
 
 docs: $(READY)  ## write docs/cli.md anew from the commands
 	$(BIN)/python tests/test_docs.py
+
+screenshot: $(READY)  ## draw docs/report.png anew with Chromium
+	$(BIN)/python benchmarks/screenshot.py
 
 docs-ragpulse: $(READY)  ## write docs/ragpulse.md anew from the trace and the published points in ../shared
 	$(BIN)/python benchmarks/ragpulse.py

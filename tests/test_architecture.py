@@ -26,10 +26,12 @@ RIVER = (
     "normalize",
     "profile",
     "sessions",
+    "heat",
     "diagnosis",
     "writers",
     "replay",
     "report",
+    "gate",
     "flow",
     "cli",
 )

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kvtools.cli.heat_options import CLASSES
 from kvtools.cli.next_steps import fixing_command, next_command
-from kvtools.cli.options import CACHE, FILE, INTAKE, RESULT, only_given, sized, with_options
+from kvtools.cli.options import CACHE, FILE, INTAKE, only_given, sized, with_options
 from kvtools.cli.output import keep_apart, result_to
+from kvtools.cli.report_files import FORMS, REPORTS, rendered, write_reports
 from kvtools.cli.values import at_least_one, block_counts, section_names
 
 if TYPE_CHECKING:
@@ -78,8 +80,15 @@ ANALYSIS = (
 
 @command.command("logs")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH…")
-@with_options(CACHE, ANALYSIS, INTAKE, RESULT)
-def logs(paths: tuple[str, ...], output_format: str, output: Path | None, **given: Any) -> None:
+@with_options(CACHE, ANALYSIS, CLASSES, INTAKE, FORMS, REPORTS)
+def logs(
+    paths: tuple[str, ...],
+    output_format: str,
+    output: Path | None,
+    reports: tuple[tuple[str, Path], ...],
+    lang: str,
+    **given: Any,
+) -> None:
     """Report hit rate, ceiling, hit curve and similarity of the requests in PATH….
 
     PATH is a file, a glob, a folder or - for standard input; plain, gzip or zstd.
@@ -88,17 +97,19 @@ def logs(paths: tuple[str, ...], output_format: str, output: Path | None, **give
     from kvtools.flow import AnalyzeOptions, analyze  # noqa: PLC0415 - heavy
 
     everything = given.pop("everything")
-    keep_apart(paths, {"-o": output, "--rejects": given["rejects"]})
+    further = {f"--report {kind}": path for kind, path in reports} | {"--classes-out": given["classes_out"]}
+    keep_apart(paths, {"-o": output, "--rejects": given["rejects"], **further})
     options = AnalyzeOptions(**only_given(sized(given)))
-    with result_to(output, utf8=output_format == "json") as write:
+    with result_to(output, utf8=output_format != "text") as write:
         with watched("reading") as watcher:
             report = analyze(paths, options, watcher)
-        if output_format == "json":
-            write(report.to_json())
+        again = next_command(paths)
+        write_reports(report, reports, lang=lang, command=again)
+        if output_format != "text":
+            write(rendered(report, output_format, lang=lang, command=again, everything=everything))
             return
         from kvtools.report.text import render_text  # noqa: PLC0415 - heavy
 
         color = output is None and sys.stdout.isatty()
-        again = next_command(paths)
         fix = fixing_command(paths) if again and report.reachable and report.reachable.fixes else None
         write(render_text(report, again=again, fix=fix, color=color, everything=everything))

@@ -15,11 +15,13 @@ from kvtools.diagnosis.verdict import verdict
 from kvtools.errors import ChangedInput, UsageError
 from kvtools.flow.apart import INSTANCE_KEYS, kept_apart, scattered
 from kvtools.flow.diagnose import Gathered, diagnose, diagnosis_catalogue, second_pass, whatif_of
-from kvtools.flow.intake import Intake, IntakeOptions, PathLike, Watcher, take_in
+from kvtools.flow.fold import fold_log
+from kvtools.flow.heat import HeatOptions, HeatStage
+from kvtools.flow.intake import Intake, PathLike, Watcher, take_in
 from kvtools.flow.judge import figures_of, flushes_of
 from kvtools.flow.section_order import order_of_chats, order_of_trace
 from kvtools.model import CacheSpec, Outputs
-from kvtools.profile import LogProfile, map_chunk, prefix_similarity, replay_order
+from kvtools.profile import prefix_similarity, replay_order
 from kvtools.replay.compare import UNKNOWN, Observed, compare
 from kvtools.report.build import Findings, Reading, build_report, traffic_report
 from kvtools.report.compare import compare_figures
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from kvtools.diagnosis.whatif import WhatIf
     from kvtools.flow.sizing import CacheMemory
     from kvtools.model import ReplayResult
-    from kvtools.profile import RequestColumns
+    from kvtools.profile import LogProfile, RequestColumns
     from kvtools.report.compare import Compare
     from kvtools.report.cost import Price
     from kvtools.report.findings import Diagnosis
@@ -54,7 +56,7 @@ NOT_ASKED = "left out: --no-findings"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnalyzeOptions(IntakeOptions):
+class AnalyzeOptions(HeatOptions):
     """What ``analyze`` can be told besides how to read.
 
     ``measure_from`` (0..1) counts only the requests after that share of the log; ``curve_blocks`` are the
@@ -90,6 +92,7 @@ class AnalyzeOptions(IntakeOptions):
             )
         # A wrong size must not wait for the end of a long run to be told.
         CacheSpec(1 if self.block_size is None else self.block_size, self.capacity_blocks)
+        self.check_classes()
         self.price()
 
     def blocks(self, block_size: int) -> int | None:
@@ -122,13 +125,11 @@ def analyze(
 
 
 def _analyze(intake: Intake, options: AnalyzeOptions) -> Report:
-    profile = LogProfile()
+    heat = HeatStage(options)
     gathered = Gathered(diagnosis_catalogue(options.patterns) if options.findings else None)
-    for chunk, keyed, dropped in intake.chunks():
-        profile.merge(map_chunk(chunk, keyed, dropped))
-        gathered.add(chunk, keyed)
+    profile = fold_log(intake, gathered, heat)
     if not profile.prompts and profile.traffic.columns().says_something:
-        return _without_prompts(intake, profile, options)
+        return heat.onto_lengths(_without_prompts(intake, profile, options))
     block_size, rules = intake.settled(profile.counts, profile.prompts)
     requests = profile.requests()
     ids = Interner().intern(requests.keys.values)
@@ -162,7 +163,7 @@ def _analyze(intake: Intake, options: AnalyzeOptions) -> Report:
         misses=miss_figures(misses),
         verdict=verdict_figures(verdict(figures), figures, profile.utc_offset_min or 0),
     )
-    return build_report(found, options.curve_blocks)
+    return heat.onto(build_report(found, options.curve_blocks), profile, logged, order, study)
 
 
 def _without_prompts(intake: Intake, profile: LogProfile, options: AnalyzeOptions) -> Report:

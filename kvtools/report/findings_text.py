@@ -85,7 +85,7 @@ def _table(report: Report, shown: Sequence[Finding]) -> Table:
     for place, finding in enumerate(shown):
         table.add_row(
             str(place + 1),
-            Text(_what(finding)),
+            Text(what(finding)),
             _where(finding),
             Text(f"{finding.cluster} {finding.route or ''}".strip()),
             "-" if finding.tokens_lost is None else f"{finding.tokens_lost:,}",
@@ -115,7 +115,8 @@ def _cost(finding: Finding) -> str:
     return money(finding.cost_per_million_requests if finding.cost_per_day is None else finding.cost_per_day)
 
 
-def _what(finding: Finding) -> str:
+def what(finding: Finding) -> str:
+    """Return the name of a finding for people: its fields, or its kind."""
     if finding.kind == "fields":
         return ", ".join(field.name.replace("_", " ") for field in finding.fields)
     name = finding.fields[0].name if finding.fields and finding.kind in {"text", "number"} else finding.kind

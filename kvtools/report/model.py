@@ -13,6 +13,7 @@ import msgspec
 from kvtools.errors import InputError
 from kvtools.report.compare import Compare
 from kvtools.report.findings import ClusterFigures, Finding, Reachable
+from kvtools.report.heat import ClassFigures, HeatFigures
 from kvtools.report.section_order import SectionOrder
 from kvtools.report.sessions import SessionFigures
 from kvtools.report.shape import Histograms, PrefixNode, Window
@@ -188,6 +189,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     reachable: Reachable | None
     section_order: SectionOrder | None
     cost_basis: str | None
+    classes: list[ClassFigures] = []
+    heat: HeatFigures | None = None
 
     def to_json(self) -> str:
         """Return the report as indented JSON with a final line feed."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,7 +12,9 @@ from rich.text import Text
 
 from kvtools.report.compare import differences, headline
 from kvtools.report.coverage import coverage_lines
-from kvtools.report.findings_text import findings_part, section_order_part, within_reach
+from kvtools.report.findings_text import findings_part, section_order_part
+from kvtools.report.headline import Replayed, headline_of, replayed
+from kvtools.report.heat_text import class_lines
 from kvtools.report.layout import labelled
 from kvtools.report.numbers import bars, blocks, counted, percent, period, ratio, short
 from kvtools.report.sessions import session_lines
@@ -23,7 +24,7 @@ from kvtools.report.verdict_text import misses_line, verdict_lines
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from kvtools.report.model import Cache, Hits, PromptTokens, Report, Similarity
+    from kvtools.report.model import Cache, Report
     from kvtools.report.traffic import Period
 
 WIDTH = 80
@@ -34,24 +35,6 @@ OTHER_CAUSES = (
 ROUTES_SHOWN = 10
 FEW_SIZES = 4
 SPOKEN_SHARE = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class _Replayed:
-    """A report on requests with prompts, with the figures that only those have."""
-
-    report: Report
-    cache: Cache
-    ceiling: Hits
-    tokens: PromptTokens
-    similarity: Similarity
-
-
-def _replayed(report: Report) -> _Replayed | None:
-    cache, ceiling, tokens, similarity = report.cache, report.ceiling, report.prompt_tokens, report.similarity
-    if cache is None or ceiling is None or tokens is None or similarity is None:
-        return None
-    return _Replayed(report, cache, ceiling, tokens, similarity)
 
 
 def render_text(
@@ -79,18 +62,18 @@ def render_text(
 
 
 def _page(report: Report, *, everything: bool) -> RenderableType:
-    replayed = _replayed(report)
-    if replayed is None:
+    found = replayed(report)
+    if found is None:
         return _without_prompts(report)
     parts: list[RenderableType] = [
-        Text(_headline(replayed), style="bold"),
-        *(Text(f"  {line}") for line in _basis(replayed)),
+        Text(headline_of(found), style="bold"),
+        *(Text(f"  {line}") for line in _basis(found)),
         Text(),
         *_verdict(report),
         *findings_part(report, everything=everything),
         *section_order_part(report),
-        *(labelled(label, text) for label, text in _figures(replayed)),
-        *_demand(report, replayed.cache),
+        *(labelled(label, text) for label, text in _figures(found)),
+        *_demand(report, found.cache),
         *_sessions(report),
         *_reported(report),
     ]
@@ -117,40 +100,11 @@ def _verdict(report: Report) -> list[RenderableType]:
     return [*map(Text, verdict_lines(report.verdict)), Text()]
 
 
-def _headline(found: _Replayed) -> str:
-    cache, ceiling = found.cache, found.ceiling
-    if not ceiling.hit_tokens:
-        return (
-            f"0.0 % hit rate: no two prompts share their first block of {cache.block_size:,} tokens; "
-            "no cache, however large, could hit."
-        )
-    size = counted(cache.capacity_blocks or 0, "block")
-    if cache.refused_requests:
-        return _headline_with_refused(found, size)
-    now = f"{percent(cache.hit_rate)} of prompt tokens hit"
-    if cache.capacity_blocks is None:
-        return f"{now} the prefix cache{within_reach(found.report)}."
-    if not cache.hit_tokens:
-        return f"0.0 % hit rate in {size}: too small for this traffic; {percent(ceiling.hit_rate)} without a limit."
-    return f"{now} in {size}; {percent(ceiling.hit_rate)} in an unlimited cache."
-
-
-def _headline_with_refused(found: _Replayed, size: str) -> str:
-    """Say first that the figure is about some of the requests: the larger ones never run in this cache."""
-    cache = found.cache
-    if not cache.queried_tokens:
-        return f"No request fits into {size}: nothing would run. {percent(found.ceiling.hit_rate)} without a limit."
-    return (
-        f"{cache.refused_requests:,} of {found.report.requests:,} requests do not fit into {size} and are refused; "
-        f"{percent(cache.hit_rate)} of the others' prompt tokens hit."
-    )
-
-
 def _when(covered: Period) -> str:
     return period(covered.first_us, covered.last_us, covered.utc_offset_min)
 
 
-def _basis(found: _Replayed) -> list[str]:
+def _basis(found: Replayed) -> list[str]:
     report, cache, settings = found.report, found.cache, found.report.settings
     when = f" · {_when(report.period)}" if report.period else ""
     size = "unlimited cache" if cache.capacity_blocks is None else counted(cache.capacity_blocks, "block")
@@ -172,7 +126,7 @@ def _basis(found: _Replayed) -> list[str]:
     return lines + coverage_lines(report.coverage, report.requests)
 
 
-def _figures(found: _Replayed) -> list[tuple[str, str]]:
+def _figures(found: Replayed) -> list[tuple[str, str]]:
     report, tokens, similar = found.report, found.tokens, found.similarity
     sampled = report.variable_share_requests
     lengths = f"{tokens.mean:,.0f} ± {tokens.std:,.0f} tokens (p95 {tokens.p95:,.0f}, max {tokens.max:,})"
@@ -192,6 +146,7 @@ def _figures(found: _Replayed) -> list[tuple[str, str]]:
         ("Consecutive", f"Jaccard {consecutive}"),
         ("Nearest", f"best prefix Jaccard in the 1,000 before: {nearest}"),
         *_misses(report),
+        *class_lines(report),
         *_cache_needed(found),
     ]
 
@@ -201,7 +156,7 @@ def _misses(report: Report) -> list[tuple[str, str]]:
     return [] if line is None else [("Misses", line)]
 
 
-def _cache_needed(found: _Replayed) -> list[tuple[str, str]]:
+def _cache_needed(found: Replayed) -> list[tuple[str, str]]:
     if not found.ceiling.hit_tokens or not found.report.curve:
         return []
     need = {round(100 * n.share_of_ceiling): n.capacity_blocks for n in found.report.cache_needed}
@@ -209,7 +164,7 @@ def _cache_needed(found: _Replayed) -> list[tuple[str, str]]:
     return [("Cache needed", needed), *_curve(found)]
 
 
-def _curve(found: _Replayed) -> list[tuple[str, str]]:
+def _curve(found: Replayed) -> list[tuple[str, str]]:
     """Return a few sizes with their rates, many as bars with the cache's own size marked."""
     points, size = found.report.curve, found.cache.capacity_blocks
     if len(points) <= FEW_SIZES:
@@ -292,7 +247,7 @@ def _routes(report: Report) -> RenderableType:
 
 def _next_option(report: Report) -> str:
     """Return what to add to the command: the cache's size where none was given, else the form with all figures."""
-    found = _replayed(report)
+    found = replayed(report)
     if found is not None and found.cache.capacity_blocks is None and found.ceiling.hit_tokens:
         enough = next(n.capacity_blocks for n in report.cache_needed if n.share_of_ceiling == 0.9)
         return f"--capacity-blocks {enough}"

@@ -92,16 +92,9 @@ def traffic_figures(columns: TrafficColumns, utc_offset_min: int) -> Traffic:
         arrivals=len(known),
         period=period_of(known, utc_offset_min),
         rate_per_s=len(seconds) / float(seconds.sum()) if seconds.any() else None,
-        interarrival_s=Interarrival(
-            mean=float(seconds.mean()),
-            p50=float(np.percentile(seconds, 50)),
-            p95=float(np.percentile(seconds, 95)),
-            max=float(seconds.max()),
-        )
-        if len(seconds)
-        else None,
-        prompt_tokens=_lengths(columns.prompt_tokens),
-        output_tokens=_lengths(columns.output_tokens),
+        interarrival_s=interarrival(known),
+        prompt_tokens=lengths(columns.prompt_tokens),
+        output_tokens=lengths(columns.output_tokens),
         reported=_reported(columns),
     )
 
@@ -114,7 +107,21 @@ def period_of(arrival_us: NDArray[np.int64], utc_offset_min: int) -> Period | No
     return Period(first_us=int(known.min()), last_us=int(known.max()), utc_offset_min=utc_offset_min)
 
 
-def _lengths(tokens: NDArray[np.int64]) -> Lengths | None:
+def interarrival(arrival_us: NDArray[np.int64]) -> Interarrival | None:
+    """Return the time between one of the arrivals (sorted) and the next, ``None`` where there is no next."""
+    seconds = np.diff(arrival_us) / 1e6
+    if not len(seconds):
+        return None
+    return Interarrival(
+        mean=float(seconds.mean()),
+        p50=float(np.percentile(seconds, 50)),
+        p95=float(np.percentile(seconds, 95)),
+        max=float(seconds.max()),
+    )
+
+
+def lengths(tokens: NDArray[np.int64]) -> Lengths | None:
+    """Return the lengths of the requests of which one is known, ``None`` where of none."""
     tokens = tokens[tokens != UNKNOWN]
     if not len(tokens):
         return None

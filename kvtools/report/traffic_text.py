@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from kvtools.report.coverage import coverage_lines
+from kvtools.report.heat_text import class_lines
 from kvtools.report.layout import labelled
 from kvtools.report.numbers import counted, percent, period, seconds, short
 
@@ -40,7 +41,8 @@ _NAMES = {
 def page_without_prompts(report: Report) -> RenderableType:
     """Return the page on a log without prompts: what it cannot answer first, what it says, what to do."""
     lines = _basis_without_prompts(report) + coverage_lines(report.coverage, report.traffic.requests)
-    figures = [labelled(label, text) for label, text in _traffic_lines(report.traffic)]
+    said = [*_traffic_lines(report.traffic), *class_lines(report)]
+    figures = [labelled(label, text) for label, text in said]
     return Group(
         Text(_headline_without_prompts(report), style="bold"),
         *(Padding(Text(line), (0, 0, 0, 2)) for line in lines),

@@ -28,7 +28,7 @@ KEYS: dict[str, set[str]] = {
         "schema_version", "kvtools_version", "inputs", "settings", "coverage", "answers", "traffic", "requests", "period",
         "prompt_tokens", "variable_share", "variable_share_requests", "similarity", "routes", "cache",
         "ceiling", "unique_blocks", "cache_needed", "curve", "over_time", "histograms", "prefix_tree", "observed", "demand", "sessions",
-        "findings", "clusters", "reachable", "section_order", "verdict", "misses", "cost_basis",
+        "findings", "clusters", "reachable", "section_order", "verdict", "misses", "cost_basis", "classes", "heat",
     },
     "inputs": {"path", "sha256", "requests"},
     "settings": {"tokenizer", "tokenizer_check", "chat_template", "order", "measure_from"},
