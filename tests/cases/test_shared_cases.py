@@ -155,6 +155,17 @@ def test_064_a_second_bos_shifts_every_block(cases: Path) -> None:
     assert twin.hits() == [0, 48]
 
 
+def test_088_two_system_prompts_need_room_for_both(cases: Path, tmp_path: Path) -> None:
+    case = Case.load(cases, "088")
+    assert case.hits(blocks=24) == case.expected["hits_24"] == [0, 0, 272, 48, 272]
+    assert case.hits(blocks=30) == case.expected["hits_30"] == [0, 0, 320, 96, 320]
+    # The requirement is the sum of what is shared, not the largest of it.
+    report = analyze(case.token_log(tmp_path / "log.jsonl"))
+    shared_blocks = [node.tokens // 16 for node in report.prefix_tree]
+    assert shared_blocks == [20, 6]
+    assert sum(shared_blocks) == case.expected["hot_set_blocks"] == 26
+
+
 def test_090_a_warm_up_set_larger_than_the_cache(cases: Path) -> None:
     case = Case.load(cases, "090")
     blocks = case.config["num_blocks"]
