@@ -96,6 +96,7 @@ class HeatStage:
             return report
         hits = np.empty_like(study.result.hit_tokens)
         hits[slice(None) if order is None else order] = study.result.hit_tokens
+        hits = _of_first_lookup(hits, logged, study.result.spec.block_size)
         # Requests that only fill the cache count no hits: that is no sign of a cold one.
         skipped = int(len(hits) * report.settings.measure_from) > 0
         found = self._study((logged, None if skipped else hits))
@@ -167,3 +168,9 @@ def _write_parquet(study: HeatStudy, names: list[str], sink: object) -> None:
     ]
     table = pa.Table.from_arrays(columns, ["id", "class", "class_final", "component", "score"])
     pq.write_table(table, sink, compression="zstd")
+
+
+def _of_first_lookup(hits: NDArray[np.int64], logged: RequestColumns, block_size: int) -> NDArray[np.int64]:
+    """Return the hits of each request's first lookup: the others, right behind it, find all its full blocks."""
+    later = (logged.samples - 1) * ((logged.prompt_tokens - 1) // block_size) * block_size
+    return np.maximum(hits - later, 0)

@@ -99,3 +99,12 @@ def test_the_sample_is_written_with_its_options(kvtools: Run, tmp_path: Path) ->
     assert path.read_bytes() == b"".join(mixed_traffic(seed=4, cold_share=0.3))
     assert kvtools("sample", "mixed-traffic", "-o", path, "--cold-share", "1").code == 2
     assert kvtools("sample", "canonical", "-o", path, "--cold-share", "0.1").code == 2
+
+
+def test_a_request_for_several_answers_counts_its_first_lookup(tmp_path: Path) -> None:
+    # 100 requests for 4 answers, all of one prompt of 100 bytes: the first misses, each other hits 96 of 100 tokens.
+    log = tmp_path / "log.jsonl"
+    rows = [{"id": f"r{n}", "ts": n, "n": 4, "prompt": "x" * 100} for n in range(100)]
+    log.write_text("\n".join(map(json.dumps, rows)))
+    report = analyze(log, AnalyzeOptions(tokenizer="bytes", findings=False))
+    assert [one.hit_rate for one in report.classes] == [99 * 96 / (100 * 100)]

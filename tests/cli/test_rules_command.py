@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import pytest
 
 from kvtools.heat.rules import HEADER, OVER_8192_TOKENS, Arriving, Condition, HeatRules, Rule, RuleSet
 from kvtools.heat.rules_file import read_rules, rules_yaml
+from kvtools.report.rules import ForecastFigures, NotInNginx, RulesReport
 from kvtools.samples.mixed_traffic import mixed_requests, mixed_traffic
 
 if TYPE_CHECKING:
@@ -200,3 +202,11 @@ def test_wrong_calls_are_told_in_a_sentence(
     assert ended.code == 3
     assert f"{rules_file}:1: Object missing required field `default`" in ended.err
     assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_every_json_name_is_defined() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/metrics.md").read_text()
+    page = page[page.index("## Rules and the next burst") :]
+    for part in (RulesReport, NotInNginx, ForecastFigures):
+        for name in part.__struct_fields__:
+            assert re.search(rf"[`.]{name}\b", page), f"{part.__name__}.{name}"
