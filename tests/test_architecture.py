@@ -27,6 +27,7 @@ RIVER = (
     "profile",
     "sessions",
     "heat",
+    "warmup",
     "diagnosis",
     "writers",
     "replay",

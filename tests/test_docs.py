@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from kvtools.cli import cli
-from kvtools.report import diff, explain, findings, model
+from kvtools.report import check, diff, explain, findings, model
 
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "docs/cli.md"
@@ -41,6 +41,7 @@ def test_every_json_name_is_defined() -> None:
         model.Coverage, model.PromptTokens, model.Similarity, model.Cache, model.Report,
         findings.Finding, findings.ClusterFigures, findings.Field, findings.Reachable,
         explain.Explanation, diff.RequestDiff, diff.LogDiff,
+        check.Check, check.Cause, check.Place, check.Verdict, check.VerdictSettings,
     )  # fmt: skip
     for part in parts:
         for name in part.__struct_fields__:

@@ -108,8 +108,12 @@ def ranked(trials: Trials, whatif: WhatIf, rewrite: Rewrite) -> Ranked:
 
 
 def _points(outcome: Outcome, other: Outcome) -> float:
-    """Return how much higher the hit rate is (0..1)."""
-    return (outcome.hit_rate or 0.0) - (other.hit_rate or 0.0)
+    """Return how much higher the hit rate is (0..1), at most 0 where no fewer tokens are computed.
+
+    A placeholder and the block of values are new tokens that all requests share: they hit, and nothing is saved.
+    """
+    higher = (outcome.hit_rate or 0.0) - (other.hit_rate or 0.0)
+    return higher if outcome.computed_tokens < other.computed_tokens else min(higher, 0.0)
 
 
 def _best_set(outcomes: Mapping[Fixes, Outcome], now: Outcome) -> Fixes:

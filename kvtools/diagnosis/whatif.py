@@ -49,6 +49,11 @@ class Outcome:
     queried_tokens: int
 
     @property
+    def computed_tokens(self) -> int:
+        """Prompt tokens that were not found in the cache."""
+        return self.queried_tokens - self.hit_tokens
+
+    @property
     def hit_rate(self) -> float | None:
         """Hit tokens over queried tokens (0..1)."""
         return share(self.hit_tokens, self.queried_tokens)

@@ -2,6 +2,7 @@
 
 from kvtools.flow.about import doctor, formats
 from kvtools.flow.analyze import AnalyzeOptions, analyze
+from kvtools.flow.check import CheckOptions, baseline, check, self_test
 from kvtools.flow.convert import ConvertOptions, convert
 from kvtools.flow.diff import diff_logs, diff_requests
 from kvtools.flow.explain import ExplainOptions, explain
@@ -14,12 +15,15 @@ from kvtools.flow.replay import ReplayOptions, replay
 from kvtools.flow.rules import RulesOptions, rules
 from kvtools.flow.samples import write_sample
 from kvtools.flow.sizing import CacheMemory, cache_memory
+from kvtools.flow.warmup import WarmupOptions, warmup
+from kvtools.flow.warmup_send import SendOptions, send_warmup
 from kvtools.model import SchedulerSpec
 from kvtools.replay.server import ServerEngine
 
 __all__ = [
     "AnalyzeOptions",
     "CacheMemory",
+    "CheckOptions",
     "ConvertOptions",
     "ExplainOptions",
     "IntakeOptions",
@@ -29,10 +33,14 @@ __all__ = [
     "ReplayOptions",
     "RulesOptions",
     "SchedulerSpec",
+    "SendOptions",
     "ServerEngine",
+    "WarmupOptions",
     "Watcher",
     "analyze",
+    "baseline",
     "cache_memory",
+    "check",
     "convert",
     "diff_logs",
     "diff_requests",
@@ -45,5 +53,8 @@ __all__ = [
     "replay",
     "restore",
     "rules",
+    "self_test",
+    "send_warmup",
+    "warmup",
     "write_sample",
 ]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ROUTES_SHOWN = 10
 _READ_BY_MARKDOWN = re.compile(r"([\\`*_{}\[\]()+!|~$-])")
-_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;", "#": "&#35;"}
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;&#8203;", "#": "&#35;"}
 
 
 def plain(text: str, longest: int = 80) -> str:

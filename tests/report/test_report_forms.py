@@ -44,7 +44,9 @@ def test_visible_text(text: str, shown: str) -> None:
 
 
 def test_markdown_reads_nothing_into_text() -> None:
-    assert plain("a|b `c` <b> @me #1 [x](y)") == ("a\\|b \\`c\\` &lt;b&gt; &#64;me &#35;1 \\[x\\]\\(y\\)")
+    assert plain("a|b `c` <b> @me #1 [x](y)") == (
+        "a\\|b \\`c\\` &lt;b&gt; &#64;&#8203;me &#35;1 \\[x\\]\\(y\\)"
+    )
 
 
 def test_markdown_begins_with_the_answer(report: Report) -> None:
