@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from kvtools.errors import InputError, UsageError
+from kvtools.errors import UsageError
 from kvtools.readers.chunks import ROWS_AT_ONCE, Chunk, ChunkBuilder, Columns, ReadOptions, Row
-from kvtools.readers.lines import lines
-from kvtools.readers.records import Rejected, decode, mended, sniff_records, text
+from kvtools.readers.lines import MAX_LINE_BYTES, stretches
+from kvtools.readers.records import Mended, Rejected, decode, mended, sniff_records, text
 from kvtools.readers.times import BadTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from kvtools.readers.lines import Line
+    from kvtools.readers.lines import Line, Stretch
     from kvtools.readers.sources import Opened, Source
 
 __all__ = [
@@ -90,54 +90,23 @@ class JsonLinesReader:
         decoder = msgspec.json.Decoder(self.record)
         route_of = _route_reader(options.route_key)
         builder = ChunkBuilder(source.name, options)
-        waiting: list[tuple[Line, Any]] = []
-        waiting_bytes = 0
-        at_once = ROWS_AT_ONCE if self.columns and route_of is None else 1
-        try:
-            for line in lines(file.stream):
-                try:
-                    record = decode(line, decoder)
-                except Rejected as fault:
-                    self._add_all(builder, waiting, route_of)
-                    for entry in mended(line, fault, decoder):
+        together = _Together(decoder, self.columns if route_of is None else None)
+        for stretch in stretches(file.stream):
+            rest: Stretch | None = stretch
+            while rest is not None:
+                piece, rest = rest.parted(CHUNK_BYTES - builder.size_bytes, ROWS_AT_ONCE)
+                columns = together.columns(piece)
+                if columns is not None:
+                    builder.extend(columns, piece)
+                for line in () if columns is not None else piece.lines():
+                    for entry in _entries(line, decoder):
                         builder.repaired.update(entry.repairs)
                         self._add(builder, entry.line, entry.fault or entry.record, route_of)
                         if builder.size_bytes >= CHUNK_BYTES:
                             yield builder.chunk()
-                else:
-                    waiting.append((line, record))
-                    waiting_bytes += len(line.data)
-                    if len(waiting) < at_once and builder.size_bytes + waiting_bytes < CHUNK_BYTES:
-                        continue
-                    self._add_all(builder, waiting, route_of)
-                waiting_bytes = 0
                 if builder.size_bytes >= CHUNK_BYTES:
                     yield builder.chunk()
-        except InputError:
-            # What was read before the file broke off may hold a reject, which ``strict`` names first.
-            self._add_all(builder, waiting, route_of)
-            raise
-        self._add_all(builder, waiting, route_of)
         yield builder.chunk()
-
-    def _add_all(
-        self,
-        builder: ChunkBuilder,
-        waiting: list[tuple[Line, Any]],
-        route_of: Callable[[Line], str | None] | None,
-    ) -> None:
-        """Add the waiting records, in their order; none is left waiting."""
-        held = waiting.copy()
-        waiting.clear()
-        if len(held) > 1 and self.columns is not None:
-            columns = self.columns([record for _, record in held])
-            if columns is not None:
-                builder.records += len(held)
-                builder.size_bytes += sum([len(line.data) for line, _ in held])
-                builder.extend(columns, [line.number for line, _ in held])
-                return
-        for line, record in held:
-            self._add(builder, line, record, route_of)
 
     def _add(
         self,
@@ -179,6 +148,55 @@ class JsonLinesReader:
                 raise Rejected(
                     "other_format", f"its prompt stands under {key!r}, which {self.name} does not read"
                 )
+
+
+class _Together:
+    """Takes records by column where it can. One that is special keeps its neighbours from it, and others follow it."""
+
+    MOST_SKIPPED = 63
+
+    def __init__(
+        self, decoder: msgspec.json.Decoder[Any], columns_of: Callable[[list[Any]], Columns | None] | None
+    ) -> None:
+        self._decoder = decoder
+        self._columns_of = columns_of
+        self._failures = 0
+        self._skipped = 0
+
+    def columns(self, lines: Stretch) -> Columns | None:
+        """Return the requests of these lines by column, ``None`` where they have to be read one by one."""
+        if self._columns_of is None or len(lines.ends) < 2:
+            return None
+        if self._skipped < self._failures:
+            self._skipped += 1
+            return None
+        records = _records(lines, self._decoder)
+        columns = None if records is None else self._columns_of(records)
+        # Tried in vain costs a second decoding: after each failure in a row twice as many are left alone.
+        self._failures = min(2 * self._failures + 1, self.MOST_SKIPPED) if columns is None else 0
+        self._skipped = 0
+        return columns
+
+
+def _entries(line: Line, decoder: msgspec.json.Decoder[Any]) -> Iterator[Mended]:
+    """Yield what a line holds: its record, or what ``mended`` makes of it."""
+    try:
+        record = decode(line, decoder)
+    except Rejected as fault:
+        yield from mended(line, fault, decoder)
+    else:
+        yield Mended(line, record)
+
+
+def _records(lines: Stretch, decoder: msgspec.json.Decoder[Any]) -> list[Any] | None:
+    """Return one record per line, ``None`` where a line holds anything else."""
+    if len(lines.data) > MAX_LINE_BYTES or not lines.holds_objects():
+        return None
+    try:
+        records = decoder.decode_lines(lines.data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return records if len(records) == len(lines.ends) else None
 
 
 def _hold_prompt(rows: list[Row]) -> bool:

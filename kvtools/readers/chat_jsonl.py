@@ -22,7 +22,7 @@ from kvtools.readers.bodies import (
 )
 from kvtools.readers.labels import ID_NAMES, ROUTE_NAMES, SESSION_NAMES, TIME_NAMES, Labels, column_of
 from kvtools.readers.records import Rejected, count, first_of, int64, text, text_of
-from kvtools.readers.times import BadTime, arrival_us, duration_us, utc_offset_min
+from kvtools.readers.times import BadTime, arrival_us, arrivals_us, duration_us, utc_offset_min
 from kvtools.table import namespace_of
 
 __all__ = [
@@ -146,7 +146,7 @@ def chat_columns(records: list[ChatRecord]) -> Columns | None:
         return {
             "messages": encoded_conversations(messages),
             **({"tools": list(map(canonical_tools, tools))} if any(tools) else {}),
-            **({"arrival_us": list(map(arrival_us, times))} if times else {}),
+            **({"arrival_us": arrivals_us(times)} if times else {}),
             **({"utc_offset_min": list(map(utc_offset_min, times))} if str in set(map(type, times)) else {}),
             "namespace": [_namespace(text(model)) for model in models],
             **{name: values for name, values_of in _TEXT_COLUMNS.items() if (values := values_of(records))},

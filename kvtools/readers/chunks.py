@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from kvtools.readers.lines import Stretch
     from kvtools.readers.records import Rejected
 
 Row = dict[str, Any]
@@ -61,18 +62,23 @@ class _Texts:
     """A text column as Arrow keeps it, one buffer of UTF-8: the texts themselves are free to go."""
 
     def __init__(self, missing: int) -> None:
-        self._data = bytearray()
+        self._parts: list[bytes] = []
         self._lengths: list[int | None] = [None] * missing
 
     def extend(self, values: list[Any]) -> None:
-        encoded = [value.encode() if type(value) is str else value for value in values]
-        self._data += b"".join([value for value in encoded if value is not None])
-        self._lengths += [None if value is None else len(value) for value in encoded]
+        if set(map(type, values)) != {bytes}:
+            values = [value.encode() if type(value) is str else value for value in values]
+        if None in values:
+            self._parts.append(b"".join([value for value in values if value is not None]))
+            self._lengths += [None if value is None else len(value) for value in values]
+        else:
+            self._parts.append(b"".join(values))
+            self._lengths += map(len, values)
 
     def array(self) -> pa.Array:
         lengths = pa.array(self._lengths, type=pa.int64())
         offsets = offsets_of(lengths.fill_null(0).to_numpy())
-        buffers = [lengths.buffers()[0], pa.py_buffer(offsets), pa.py_buffer(self._data)]
+        buffers = [lengths.buffers()[0], pa.py_buffer(offsets), pa.py_buffer(b"".join(self._parts))]
         return pa.Array.from_buffers(pa.large_string(), len(lengths), buffers)
 
 
@@ -99,12 +105,15 @@ class ChunkBuilder:
         if len(self._waiting) == ROWS_AT_ONCE:
             self._store()
 
-    def extend(self, columns: Columns, lines: list[int]) -> None:
+    def extend(self, columns: Columns, lines: Stretch) -> None:
         """Append one request per line; a column that is not named says nothing of them."""
+        rows = len(lines.ends)
         self._store()
-        self._append(columns, len(lines))
-        self._lines += lines
-        self.rows += len(lines)
+        self._append(columns, rows)
+        self._lines += range(lines.number, lines.number + rows)
+        self.rows += rows
+        self.records += rows
+        self.size_bytes += len(lines.data) - rows
 
     def _store(self) -> None:
         """Move the waiting rows into columns; one that no row has named so far is left out."""

@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+import numpy as np
+
 # An epoch number says its unit by its size: seconds reach 1e11 in the year 5138, and a thousand times
 # that many milliseconds are the same day.
 _UNIT_LIMITS = ((1e11, 1_000_000), (1e14, 1_000), (1e17, 1))
@@ -37,6 +39,21 @@ def arrival_us(value: Any) -> int | None:
     if isinstance(value, str):
         return _from_text(value.strip())
     return _from_number(value)
+
+
+def arrivals_us(values: list[Any]) -> list[int | None]:
+    """Return ``arrival_us`` of each value; numbers of seconds are reckoned together.
+
+    Raises:
+        BadTime: one of them is no time.
+    """
+    limit, factor = _UNIT_LIMITS[0]
+    if set(map(type, values)) == {float}:
+        seconds = np.array(values, dtype=np.float64)
+        if (np.abs(seconds) < limit).all():  # not of NaN
+            times: list[int | None] = np.rint(seconds * factor).astype(np.int64).tolist()
+            return times
+    return list(map(arrival_us, values))
 
 
 def utc_offset_min(value: Any) -> int | None:

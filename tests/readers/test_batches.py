@@ -141,3 +141,30 @@ def test_strict_names_the_reject_before_a_read_error_behind_it() -> None:
         chunks(READER, Broken(log), strict=True)
     with pytest.raises(InputError, match="cannot be read"):
         chunks(READER, Broken(log))
+
+
+LINE = json.dumps(PLAIN).encode()
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        LINE + LINE + b"\n\n",  # as many objects as lines, and yet not one on each
+        LINE + b'{"id":\n' + LINE + b"}\n",
+        LINE.replace(b": ", b":\n", 1) + b"\n" + LINE + LINE + b"\n",
+        LINE + b"\r\n" + LINE + b"\r\n",
+        LINE + b" \n\t" + LINE + b"\n",
+        b"\n" + LINE + b"\x0b\n" + LINE + b"\n",
+        LINE.replace(b"hi", b"h\ti") + b"\n",
+        LINE.replace(b"hi", "h\u2028i\u0085".encode()) + b"\n",
+        LINE.replace(b"hi", b"h\xffi") + b"\n",
+        LINE + b"," + b"\n" + b"[" * 5000 + b"\n",
+    ],
+)
+@pytest.mark.parametrize("place", ["first", "middle", "last"])
+def test_lines_that_only_look_like_one_object_each(lines: bytes, place: str) -> None:
+    many = log_of([PLAIN] * COUNT)
+    log = {"first": lines + many, "middle": many + lines + many, "last": many + lines}[place]
+    for stored in (log, b"\xef\xbb\xbf" + log, log.rstrip(b"\n")):
+        (together,), (alone,) = (chunks(reader, io.BytesIO(stored)) for reader in (READER, ONE_BY_ONE))
+        assert held(together) == held(alone)

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from kvtools.readers.lines import MAX_LINE_BYTES, Line, lines
+from kvtools.errors import InputError
+from kvtools.readers.lines import MAX_LINE_BYTES, STRETCH_BYTES, Line, Stretch, lines, stretches
 
 
 def split(data: bytes, limit: int = MAX_LINE_BYTES) -> list[Line]:
@@ -102,3 +103,57 @@ def test_damage_inside_a_long_line() -> None:
 
 def split_gzip(stored: bytes, limit: int = MAX_LINE_BYTES) -> list[Line]:
     return list(lines(gzip.GzipFile(fileobj=io.BytesIO(stored)), limit))
+
+
+def test_small_reads_are_gathered_and_no_line_is_lost() -> None:
+    count = 2 * STRETCH_BYTES // 10
+    data = b"".join(b"%09d\n" % number for number in range(count))
+    found = list(stretches(io.BufferedReader(io.BytesIO(data), 4096)))
+    assert b"".join(stretch.data for stretch in found) == data
+    assert [line.number for stretch in found for line in stretch.lines()] == list(range(1, count + 1))
+    assert all(STRETCH_BYTES <= len(stretch.data) < STRETCH_BYTES + 4096 for stretch in found[:-1])
+
+
+class Failing(io.BytesIO):
+    def read1(self, size: int | None = -1, /) -> bytes:
+        if data := super().read1(size):
+            return data
+        raise InputError("log: cannot be read")
+
+
+def test_what_was_read_comes_before_the_error() -> None:
+    found = stretches(Failing(b"one\ntwo\nhal"))
+    assert next(found) == Stretch(1, b"one\ntwo\n", [3, 7])
+    with pytest.raises(InputError):
+        next(found)
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "count", "taken"),
+    [(1, 9, 1), (3, 9, 1), (4, 9, 2), (7, 9, 2), (8, 9, 3), (99, 1, 1), (99, 2, 2), (99, 9, 3)],
+)
+def test_parting_keeps_numbers_and_lines(size_bytes: int, count: int, taken: int) -> None:
+    whole = Stretch(5, b"one\ntwo\nlast\n", [3, 7, 12])
+    part, rest = whole.parted(size_bytes, count)
+    assert len(part.ends) == taken
+    assert [*part.lines(), *(rest.lines() if rest else ())] == list(whole.lines())
+
+
+@pytest.mark.parametrize(
+    ("data", "together"),
+    [
+        (b"{1}\n{2}\n", True),
+        (b"{1}\r\n{2}\r\n", True),
+        (b"{1}\n{2}", True),
+        (b"{1}\n\n{2}\n", False),
+        (b" {1}\n{2}\n", False),
+        (b"{1} \n{2}\n", False),
+        (b"{1}{2\n{3}}\n", False),
+        (b"\xef\xbb\xbf{1}\n{2}\n", False),
+        (b"{1}\n[2]\n", False),
+    ],
+)
+def test_lines_of_objects(data: bytes, together: bool) -> None:
+    ends = [place for place in range(len(data)) if data[place] == 10]
+    ends += [] if data.endswith(b"\n") else [len(data)]
+    assert Stretch(1, data, ends).holds_objects() is together

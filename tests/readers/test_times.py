@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kvtools.readers.times import BadTime, arrival_us, duration_us
+from kvtools.readers.times import BadTime, arrival_us, arrivals_us, duration_us
 
 # 2026-07-15T00:00:00Z: 20,649 days after the epoch (56 years of 365 days, 14 leap days, 195 days into 2026).
 MIDNIGHT_S = (56 * 365 + 14 + 195) * 86_400
@@ -114,3 +114,22 @@ def test_no_text_raises_anything_else() -> None:
 )
 def test_durations(value: Any, unit_us: int, expected: int | None) -> None:
     assert duration_us(value, unit_us) == expected
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1.5, MIDNIGHT_S + 0.123456, -0.25, 0.0000005, 0.0000015],  # halves go to the even neighbour
+        [1.0, 99_999_999_999.5, 100_000_000_000.5, 1.5e14, 1.5e17],
+        [1.5, 3, None, "2026-07-15"],
+        [MIDNIGHT_S, 7],
+        [],
+    ],
+)
+def test_times_together_are_the_times_one_by_one(values: list[Any]) -> None:
+    assert arrivals_us(values) == [arrival_us(value) for value in values]
+
+
+def test_one_bad_time_among_many() -> None:
+    with pytest.raises(BadTime):
+        arrivals_us([1.5, float("nan")])
