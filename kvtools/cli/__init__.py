@@ -24,6 +24,7 @@ _COMMANDS = {
     "normalize": ("kvtools.cli.normalize", "Rewrite prompts: stable text in front, nothing lost."),
     "restore": ("kvtools.cli.restore", "Write the log back that normalize read."),
     "replay": ("kvtools.cli.replay", "Replay a log through the simulator, vLLM or a server."),
+    "warmup": ("kvtools.cli.warmup", "Choose the prefixes to compute beforehand, and send them."),
     "lint-templates": ("kvtools.cli.lint", "Find what in prompt and chat templates breaks the prefix."),
     "check": ("kvtools.cli.check", "Fail when a log or templates break their limits: the CI gate."),
     "baseline": ("kvtools.cli.baseline", "Write what later checks are compared with."),

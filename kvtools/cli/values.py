@@ -32,6 +32,25 @@ def block_counts(text: str) -> tuple[int, ...]:
         raise click.BadParameter(f"{text!r} is not a list of block counts such as 500,2000,8000.") from None
 
 
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+def duration_s(text: str) -> float:
+    """Return ``90s``, ``30m``, ``1h`` or ``2d`` in seconds.
+
+    Raises:
+        click.BadParameter: it is none of these.
+    """
+    number, unit = text[:-1], text[-1:]
+    try:
+        seconds = float(number) * _SECONDS[unit]
+    except (ValueError, KeyError):
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise click.BadParameter(f"{text!r} is not a length of time such as 90s, 30m, 1h or 2d.")
+    return seconds
+
+
 def column_mapping(text: str) -> dict[str, str]:
     """Return ``prompt=request_json.messages,arrival_us=ts`` as columns and their sources.
 

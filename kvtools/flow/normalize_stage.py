@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from kvtools.fields.catalogue import Catalogue
     from kvtools.flow.rewrites import Measured
     from kvtools.flow.sizing import CacheMemory
     from kvtools.normalize.modes import TextRewriter
@@ -151,8 +152,6 @@ def _run(
     texts: TextRewriter
     if mode == "hoist":
         chosen = _chosen(intake, gathered, log, options)
-        for name in catalogue.unmatched():
-            warn(f"pattern {name} matched none of the varying text that was looked at.")
         texts = chosen.rewriting
     elif mode == "mask":
         texts = Masking(catalogue, options.within)
@@ -167,8 +166,18 @@ def _run(
         tally, origins = _written(
             intake, rewriter, path, sidecar, _Told(refused, options.changed, values), last, inline=inline
         )
+    if mode != "canonicalize":
+        _tell_patterns(catalogue, warn)
     settings, skipped = _settings(intake, log), intake.log.skipped
     return Stage(log, chosen, tally, intake.inputs(), settings, skipped, path, sidecar, log_format, origins)
+
+
+def _tell_patterns(catalogue: Catalogue, warn: Callable[[str], None]) -> None:
+    """Tell which of the user's patterns had no part in what was done; asked when the last text has been looked at."""
+    for name in catalogue.unmatched():
+        warn(f"pattern {name} matched none of the varying text that was looked at.")
+    for name in catalogue.stopped():
+        warn(f"pattern {name} took too long and was left out.")
 
 
 def _chosen(intake: Intake, gathered: Gathered, log: Measured, options: NormalizeOptions) -> Chosen:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from kvtools.normalize.lines import Kept, NewLine
+from kvtools.normalize.places import places_in
 from kvtools.normalize.sidecar import SidecarWriter, core_of, from_inline, taken_back, with_inline
+from kvtools.normalize.tool_forms import DUPLICATE_TOOL_NAME, duplicate_tool_names
 from kvtools.readers.lines import MAX_LINE_BYTES
 from kvtools.readers.sources import DAMAGED
 
@@ -30,8 +33,8 @@ class Earlier(Protocol):
 class Tally:
     """Where the lines of a log went, in requests: changed, unchanged, refused, and lines that hold none.
 
-    ``reasons`` says why requests were refused (or why a part of a changed one stays); ``moved`` counts requests by
-    template and field.
+    ``reasons`` says why requests were refused (or why a part of a changed one stays), and in how many two tools have
+    one name; ``moved`` counts requests by template and field.
     """
 
     changed: int = 0
@@ -79,6 +82,10 @@ class FileRewriter:
                 data = held
             self._write(before + data + behind, [] if self.inline else steps)
             self._count(result, changed=bool(steps))
+            if rewriter.tool_order and _names_twice(core, rewriter.log_format):
+                # Nothing stops the rewriting: whoever sent the request should look at it.
+                self.tally.reasons[DUPLICATE_TOOL_NAME] += 1
+                self.refuse(self.lines, DUPLICATE_TOOL_NAME)
 
     def _count(self, result: NewLine | Kept, *, changed: bool) -> None:
         """Count a line that is written; ``changed`` by this rewriting or an earlier one."""
@@ -110,6 +117,21 @@ class FileRewriter:
         self.lines += self._ended
         self._ended = raw.endswith(b"\n")
         self.sidecar.written(raw, steps)
+
+
+def _names_twice(line: bytes, log_format: str) -> bool:
+    """Tell whether two tools of a request have one name."""
+    if b'"tools"' not in line:
+        return False
+    places = places_in(line, log_format, frozenset())
+    where = None if places is None else places.tools()
+    return where is not None and _twice(line[where[0] : where[1]])
+
+
+@lru_cache(maxsize=256)
+def _twice(tools: bytes) -> bool:
+    """Tell whether two tools of a list have one name; one list stands in many requests."""
+    return bool(duplicate_tool_names(tools))
 
 
 def _raw_lines(stream: BufferedIOBase) -> Iterator[tuple[bytes, bool]]:

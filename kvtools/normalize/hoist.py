@@ -7,7 +7,8 @@ its role, every value and all of its other text: what was logged can be put toge
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kvtools.normalize.references import refers_to_place
 
@@ -26,8 +27,7 @@ Reason = Literal["placeholder_in_text", "value_too_long", "refers_to_place"]
 """Why a text that is made from a template stays as it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(NamedTuple):
     """A text whose values stand behind it.
 
     ``pieces`` joined give the logged text: each says whether it lies in the ``block`` (else in the ``head``), where
@@ -75,22 +75,36 @@ class Moves:
         A text whose values stand behind it already is none: the rewriting can be done twice.
         """
         values = self.template.match(text)
-        if values is None or any(
-            (values[gap] + "\n").startswith(self.marks[gap] + "\n") for gap in self.gaps
-        ):
-            return None
-        if any(self.marks[gap] in text for gap in self.gaps):
-            return "placeholder_in_text"
-        gaps = self.template.gaps
-        if any(gaps[gap].shape == "field" and len(values[gap]) > MAX_VALUE_CHARS for gap in self.gaps):
-            return "value_too_long"
-        if any(gaps[gap].shape == "section" for gap in self.gaps) and self._refers(values):
+        return None if values is None else self.moved_values(text, values)
+
+    def moved_values(self, text: str, values: Sequence[str]) -> Moved | Reason | None:
+        """Return what ``moved`` does, for a text with these values."""
+        for gap in self.gaps:
+            if values[gap].startswith(self.marks[gap]) and _first_line(values[gap]) == self.marks[gap]:
+                return None
+        for gap in self.gaps:
+            if self.marks[gap] in text:
+                return "placeholder_in_text"
+        shapes = [self.template.gaps[gap].shape for gap in self.gaps]
+        for shape, gap in zip(shapes, self.gaps, strict=True):
+            if shape == "field" and len(values[gap]) > MAX_VALUE_CHARS:
+                return "value_too_long"
+        if "section" in shapes and self._refers(values):
             return "refers_to_place"
         return hoisted(self.template, values, self.gaps, self.marks)
 
     def _refers(self, values: Sequence[str]) -> bool:
         kept = [value for gap, value in enumerate(values) if self.template.gaps[gap].shape != "section"]
-        return any(refers_to_place(text) for text in (*self.template.literals, *kept))
+        return _literals_refer(self.template.literals) or any(refers_to_place(text) for text in kept)
+
+
+@lru_cache(maxsize=64)
+def _literals_refer(literals: tuple[str, ...]) -> bool:
+    return any(refers_to_place(text) for text in literals)
+
+
+def _first_line(text: str) -> str:
+    return text.split("\n", 1)[0]
 
 
 def marks_of(template: SectionTemplate) -> tuple[str, ...]:

@@ -42,7 +42,14 @@ class Rewriting:
 
     moves: Sequence[Moves] = ()
     forms: Sequence[OneForm] = ()
-    _memo: dict[tuple[str, str], Rewritten] = field(default_factory=dict)
+    _memo: dict[tuple[str, str], str] = field(default_factory=dict)
+    _of_role: dict[str, list[tuple[str, str, Moves]]] = field(default_factory=dict, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for moves in self.moves:
+            template = moves.template
+            ends = template.literals[0], template.literals[-1], moves
+            self._of_role.setdefault(template.role, []).append(ends)
 
     @property
     def roles(self) -> frozenset[str]:
@@ -51,13 +58,9 @@ class Rewriting:
 
     def text(self, role: str, text: str) -> str:
         """Return the section's text rewritten; as it is where nothing fits."""
-        return self.rewritten(role, text).text
-
-    def rewritten(self, role: str, text: str) -> Rewritten:
-        """Return what becomes of a section's text, and how."""
         known = self._memo.get((role, text))
         if known is None:
-            known = self._rewritten(role, text)
+            known = self.rewritten(role, text).text
             if len(self._memo) >= MEMO_TEXTS:
                 self._memo.clear()
             self._memo[role, text] = known
@@ -72,13 +75,15 @@ class Rewriting:
         rewritten = self.text(FLAT, prompt)
         return None if rewritten == prompt else rewritten
 
-    def _rewritten(self, role: str, text: str) -> Rewritten:
+    def rewritten(self, role: str, text: str) -> Rewritten:
+        """Return what becomes of a section's text, and how."""
         for form in self.forms:
             if form.role == role:
                 text = form.apply(text)
         refused: Reason | None = None
-        for moves in self.moves:
-            if moves.template.role == role:
+        for first, last, moves in self._of_role.get(role, ()):
+            # Most texts are made from none or one of many templates: their ends tell it at once.
+            if text.startswith(first) and text.endswith(last):
                 moved = moves.moved(text)
                 if isinstance(moved, Moved):
                     return Rewritten(text, moves, moved)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import msgspec
 
 from kvtools.errors import InputError
-from kvtools.normalize.lines import Piece, restored
 from kvtools.normalize.places import address_of
+from kvtools.normalize.splicing import Piece, restored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

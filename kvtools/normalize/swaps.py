@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvtools.normalize.hoist import BLOCK_GAP
 from kvtools.normalize.json_text import end_of, style_of
+from kvtools.normalize.splicing import joined, restored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -14,8 +15,12 @@ if TYPE_CHECKING:
     from kvtools.normalize.hoist import Moved
     from kvtools.normalize.places import Place
     from kvtools.normalize.rewriting import Rewritten
+    from kvtools.normalize.splicing import Piece
 
 _GAP = BLOCK_GAP.replace("\n", "\\n").encode()
+
+_Span = tuple[bool, int, int, int, int]
+"""A piece of a moved text (in the block? from, to), and from where to where it stands in the logged string."""
 
 Stretch = tuple[int, int, int]
 """Which replacement (its place in the list), and from which of its bytes to which."""
@@ -26,7 +31,7 @@ class Swap:
     """A stretch of the logged line, and what replaces it.
 
     ``back`` gives the stretch again: text, or stretches of this or another replacement. ``text`` is what the new
-    string says, ``None`` where it is no string.
+    string must say, ``role`` the section in which the rewriting must not change it again; ``None``: nothing to check.
     """
 
     begin: int
@@ -34,6 +39,7 @@ class Swap:
     data: bytes
     back: list[Stretch | str]
     text: str | None = None
+    role: str | None = None
 
 
 @dataclass(slots=True)
@@ -45,26 +51,48 @@ class _Written:
     pieces: list[tuple[bool, int, int]]
 
 
-def text_swap(place: Place, one: Rewritten, number: int) -> Swap:
-    """Return the swap of one text; it is ``number`` in the list of all."""
-    raw = bytes(place.raw)
-    written = None if one.moved is None or one.formed != place.text else _written(raw, one.moved)
-    if written is None:
-        return replaced(place, one.text)
-    data = b"".join((b'"', written.head, _GAP, written.block, b'"'))
-    behind = 1 + len(written.head) + len(_GAP)
-    back = [
-        (number, at + (behind if late else 1), end + (behind if late else 1))
-        for late, at, end in written.pieces
-    ]
+def written(raw: bytes, text: str, one: Rewritten) -> tuple[bytes, tuple[Piece, ...]]:
+    """Return the string that replaces ``raw``, which says ``text``, and the stretches of it that give ``raw`` again."""
+    data = quoted(raw, text, one.text)
+    if one.moved is None or one.formed != text:
+        return data, (raw.decode(),)
+    back = stretches(one.moved, style_of(raw, text), len(data))
+    if restored(data, back) == raw:
+        return data, back
+    # The log has escapes of its own: its bytes are taken over, not written anew.
+    moved = _written(raw, text, one.moved)
+    if moved is None:
+        return data, (raw.decode(),)
+    data = b"".join((b'"', moved.head, _GAP, moved.block, b'"'))
+    behind = 1 + len(moved.head) + len(_GAP)
+    pieces = ((at + (behind if late else 1), end + (behind if late else 1)) for late, at, end in moved.pieces)
     last = len(data)
-    return Swap(*place.span(), data, [(number, 0, 1), *back, (number, last - 1, last)], one.text)
+    return data, joined(((0, 1), *pieces, (last - 1, last)))
 
 
-def replaced(place: Place, text: str) -> Swap:
-    """Return the swap of a string by another text; the logged one is kept beside."""
-    raw = bytes(place.raw)
-    return Swap(*place.span(), b'"' + style_of(raw)(text) + b'"', [raw.decode()], text)
+def stretches(moved: Moved, style: Callable[[str], bytes], length: int) -> tuple[tuple[int, int], ...]:
+    """Return where the pieces of the logged text stand in a new string of ``length`` bytes, quotes included."""
+    block = length - 1 - len(style(moved.block))
+    ends = block - len(_GAP)
+    found = [(0, 1)]
+    at, done = 1, 0
+    for behind, begin, end in moved.pieces:
+        if behind:
+            start = block + len(style(moved.block[:begin]))
+            until = start + len(style(moved.block[begin:end]))
+        else:
+            start = at + len(style(moved.head[done:begin]))
+            # The last piece is most of the text: it need not be written to know where it ends.
+            until = ends if end == len(moved.head) else start + len(style(moved.head[begin:end]))
+            at, done = until, end
+        found.append((start, until))
+    found.append((length - 1, length))
+    return joined(found)
+
+
+def quoted(raw: bytes, text: str, new: str) -> bytes:
+    """Return a string that says ``new``, written as ``raw`` says ``text``."""
+    return b'"' + style_of(raw, text)(new) + b'"'
 
 
 def to_prompt_end(user: Place | None, changed: Sequence[tuple[Place, Rewritten]]) -> list[Swap] | None:
@@ -78,74 +106,67 @@ def to_prompt_end(user: Place | None, changed: Sequence[tuple[Place, Rewritten]]
     raw, behind = bytes(place.raw), bytes(user.raw)
     if one.moved is None or place.role != "system" or one.formed != place.text:
         return None
-    written = _written(raw, one.moved)
-    if written is None:
+    moved = _written(raw, place.text, one.moved)
+    if moved is None:
         return None
     late = len(behind) - 1 + len(_GAP)
     back: list[Stretch | str] = [
-        (1, at + late, end + late) if in_block else (0, at + 1, end + 1)
-        for in_block, at, end in written.pieces
+        (1, at + late, end + late) if in_block else (0, at + 1, end + 1) for in_block, at, end in moved.pieces
     ]
-    head, block = b'"' + written.head + b'"', behind[:-1] + _GAP + written.block + b'"'
+    head, block = b'"' + moved.head + b'"', behind[:-1] + _GAP + moved.block + b'"'
     return [
-        Swap(*place.span(), head, [(0, 0, 1), *back, (0, len(head) - 1, len(head))], one.moved.head),
+        Swap(
+            *place.span(), head, [(0, 0, 1), *back, (0, len(head) - 1, len(head))], one.moved.head, "system"
+        ),
         Swap(
             *user.span(),
             block,
             [(1, 0, len(behind) - 1), (1, len(block) - 1, len(block))],
             user.text + BLOCK_GAP + one.moved.block,
+            "user",
         ),
     ]
 
 
-def _written(raw: bytes, moved: Moved) -> _Written | None:
+def _written(raw: bytes, text: str, moved: Moved) -> _Written | None:
     """Return a moved text in the bytes of its logged string, ``None`` where that has escapes of its own."""
-    style = style_of(raw)
-    spans = _spans(raw, moved, style)
-    if spans is None:
-        return None
-    head, in_head = _side(raw, moved.head, spans, style, behind=False)
-    block, in_block = _side(raw, moved.block, spans, style, behind=True)
-    pieces = [(piece[0], *(in_block if piece[0] else in_head)[piece[1]]) for piece in moved.pieces]
-    return _Written(head, block, pieces)
-
-
-def _spans(
-    raw: bytes, moved: Moved, style: Callable[[str], bytes]
-) -> dict[tuple[bool, int, int], tuple[int, int]] | None:
-    """Return where each piece of the logged text stands in its string."""
-    at, spans = 1, {}
-    for number, piece in enumerate(moved.pieces):
-        behind, begin, end = piece
-        if number + 1 == len(moved.pieces):
-            until: int | None = len(raw) - 1  # the longest piece most times: it need not be looked at
+    style = style_of(raw, text)
+    spans: list[_Span] = []
+    at, last = 1, len(raw) - 1
+    for behind, begin, end in moved.pieces:
+        if len(spans) + 1 == len(moved.pieces):
+            until: int | None = last  # the longest piece most times: it need not be looked at
         else:
             until = end_of(raw, at, (moved.block if behind else moved.head)[begin:end], style)
         if until is None:
             return None
-        spans[piece] = at, until
+        spans.append((behind, begin, end, at, until))
         at = until
-    return spans
+    head, in_head = _side(raw, moved.head, [span for span in spans if not span[0]], style)
+    block, in_block = _side(
+        raw, moved.block, sorted({span[1]: span for span in spans if span[0]}.values()), style
+    )
+    return _Written(
+        head, block, [(behind, *(in_block if behind else in_head)[begin]) for behind, begin, *_ in spans]
+    )
 
 
 def _side(
-    raw: bytes,
-    text: str,
-    spans: dict[tuple[bool, int, int], tuple[int, int]],
-    style: Callable[[str], bytes],
-    *,
-    behind: bool,
+    raw: bytes, text: str, spans: Sequence[_Span], style: Callable[[str], bytes]
 ) -> tuple[bytes, dict[int, tuple[int, int]]]:
     """Return head or block in bytes, and where in it each piece stands, by its first character."""
     parts: list[bytes] = []
     places: dict[int, tuple[int, int]] = {}
     done = length = 0
-    for (_, begin, end), (first, last) in sorted(item for item in spans.items() if item[0][0] == behind):
-        between = style(text[done:begin])
-        length += len(between)
-        places[begin] = length, length + last - first
-        length += last - first
-        parts += (between, raw[first:last])
+    for _, begin, end, first, last in spans:
+        if done < begin:
+            between = style(text[done:begin])
+            length += len(between)
+            parts.append(between)
+        parts.append(raw[first:last])
+        start, length = length, length + last - first
+        places[begin] = start, length
         done = end
-    parts.append(style(text[done:]))
+    if done < len(text):
+        parts.append(style(text[done:]))
     return b"".join(parts), places

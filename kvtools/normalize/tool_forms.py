@@ -47,6 +47,10 @@ def canonical_tools(raw: bytes) -> bytes | None:
     return b"".join((*pieces, raw[place:]))
 
 
+DUPLICATE_TOOL_NAME = "duplicate_tool_name"
+"""Counted, not refused: tools of one name keep their order among themselves."""
+
+
 def duplicate_tool_names(raw: bytes) -> dict[str, int]:
     """Return the names that several tools of a JSON array share, with their number; nothing where it is no array."""
     counts = Counter(tool.name for tool in _tools(raw) if tool.name is not None)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from kvtools.normalize.tool_forms import DUPLICATE_TOOL_NAME
 from kvtools.report.model import Coverage, Input, Settings
 from kvtools.report.numbers import counted, percent
 
@@ -76,8 +77,12 @@ def render_normalize(report: NormalizeReport) -> str:
     if requests.refused:
         gone.append(f"{requests.refused:,} refused, passed through unchanged (--refused FILE lists them)")
     lines.append(" · ".join(gone))
-    if requests.reasons:
-        lines.append("stays: " + ", ".join(f"{name} {count:,}" for name, count in requests.reasons.items()))
+    stays = {name: count for name, count in requests.reasons.items() if name != DUPLICATE_TOOL_NAME}
+    if stays:
+        lines.append("stays: " + ", ".join(f"{name} {count:,}" for name, count in stays.items()))
+    if DUPLICATE_TOOL_NAME in requests.reasons:
+        same = counted(requests.reasons[DUPLICATE_TOOL_NAME], "request")
+        lines.append(f"{same} with two tools of one name: these stay in their order")
     if requests.not_read:
         lines.append(f"{counted(requests.not_read, 'line')} without a request passed through unchanged")
     if "mask" in report.mode:

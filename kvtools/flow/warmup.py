@@ -1,0 +1,206 @@
+"""``warmup``: the prefixes to compute before the traffic comes, judged on traffic that they were not chosen from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kvtools.errors import InputError, UsageError
+from kvtools.flow.intake import Intake, IntakeOptions, PathLike, Watcher, take_in
+from kvtools.flow.warmup_lines import Unwritten, Written, batch_lines, write_lines
+from kvtools.flow.warmup_log import Gathering, WarmupLog
+from kvtools.flow.warmup_report import Made, report_of
+from kvtools.model import CacheSpec
+from kvtools.report.files import replacing
+from kvtools.warmup.judge import Judged, judge
+from kvtools.warmup.replaying import as_sent, computed_tokens, most_frequent, replayed, sending_order
+from kvtools.warmup.sizing import Budget, as_prefixes, plan, room_of
+from kvtools.warmup.tree import tree_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from kvtools.flow.sizing import CacheMemory
+    from kvtools.report.warmup import WarmupReport
+    from kvtools.warmup.choose import Chosen
+    from kvtools.warmup.lines import Write
+    from kvtools.warmup.tree import BlockTree
+
+DEFAULT_QUERIES = 100
+"""As many as the article on hit rates sends."""
+
+DEFAULT_HORIZON_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmupOptions(IntakeOptions):
+    """What ``warmup`` can be told besides how to read.
+
+    ``target`` receives the lines. ``budget_queries`` requests, ``budget_tokens`` tokens to compute and
+    ``budget_blocks`` blocks bound the set; the cache always does. ``horizon_s``: how far ahead a saving counts.
+    ``holdout``: the share of the log (0..1) that the set is judged on and not built from; 0 judges it on what it was
+    built from.
+    """
+
+    target: Path | None = None
+    write: Write = "batch"
+    budget_queries: int | None = None
+    budget_tokens: int | None = None
+    budget_blocks: int | None = None
+    capacity_blocks: int | None = None
+    memory: CacheMemory | None = None
+    horizon_s: float = DEFAULT_HORIZON_S
+    holdout: float = 0.3
+
+    def __post_init__(self) -> None:
+        for name in ("budget_queries", "budget_tokens", "budget_blocks"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                option = "--" + name.replace("_", "-")
+                raise UsageError(f"{option} {getattr(self, name)} allows nothing to be sent: give 1 or more.")
+        if not 0 <= self.holdout < 1:
+            raise UsageError(f"--holdout {self.holdout:g}: a share of the log, from 0 to below 1.")
+        if not 0 < self.horizon_s < float("inf"):
+            raise UsageError(f"--horizon {self.horizon_s:g} s: longer than 0.")
+        CacheSpec(1 if self.block_size is None else self.block_size, self.capacity_blocks)
+
+
+def warmup(
+    paths: Sequence[PathLike] | PathLike, options: WarmupOptions | None = None, watcher: Watcher | None = None
+) -> WarmupReport:
+    """Return the warm-up set of a log and how it did; the lines are in ``options.target``.
+
+    Raises:
+        InputError: the log cannot be read, or is too short to judge by.
+        UsageError: the options contradict each other.
+    """
+    chosen = options or WarmupOptions()
+    return take_in(paths, chosen, watcher or Watcher(), lambda intake: _warmup(intake, chosen))
+
+
+def _warmup(intake: Intake, options: WarmupOptions) -> WarmupReport:
+    gathered = Gathering()
+    prompts = gathered.read(intake)
+    block_size, rules = intake.settled(gathered.counts, prompts)
+    capacity = options.memory.capacity_blocks(block_size) if options.memory else options.capacity_blocks
+    spec = CacheSpec(block_size, capacity, rules)
+    log = gathered.log(spec)
+    stop = _stop(len(log), options.holdout)
+    _refuse_ids(intake, options)
+    maker = _Maker(intake, log, options, spec, stop)
+    made = maker.made()
+    if options.target is not None:
+        with replacing(options.target) as file:
+            file.writelines(batch_lines(made.lines, block_size))
+    return report_of(intake, gathered, log, options, made)
+
+
+def _stop(requests: int, holdout: float) -> int:
+    if holdout == 0:
+        return requests
+    stop = requests - max(1, round(requests * holdout))
+    if stop < 1:
+        raise InputError(
+            f"{requests:,} requests are too few to build a set from some and judge it by others; "
+            "build it from all with --no-holdout."
+        )
+    return stop
+
+
+def _refuse_ids(intake: Intake, options: WarmupOptions) -> None:
+    if options.target is not None and intake.keying.kind == "ids":
+        raise InputError(
+            "the log holds block ids, no prompts: there is nothing to send; leave out -o to see what a set would save."
+        )
+
+
+@dataclass(slots=True)
+class _Maker:
+    """Makes and judges the set of one log."""
+
+    intake: Intake
+    log: WarmupLog
+    options: WarmupOptions
+    spec: CacheSpec
+    stop: int
+
+    def made(self) -> Made:
+        """Return the computed set; the naive one or none where these did better on the later part."""
+        history = self.log.history
+        tree = tree_of(history, self.stop)
+        budget = self._budget()
+        found = plan(tree, self._horizon(), budget, self.spec.capacity_blocks)
+        naive = most_frequent(history, self.stop, budget.queries, self.spec.capacity_blocks)
+        lines, failed = self._lines(found.choice.prefixes)
+        judged = self._judge(lines, naive)
+        greedy = judged.saved(judged.warm)
+        made = Made("expected saving", found, self.stop, self.spec, lines, failed, judged, greedy)
+        if self.stop == len(self.log) or greedy >= max(judged.saved(judged.naive), 0):
+            return made
+        return self._second_best(made, tree, naive, budget)
+
+    def _second_best(self, made: Made, tree: BlockTree, naive: list[int], budget: Budget) -> Made:
+        room = room_of(budget, self.spec.capacity_blocks)
+        allowed = most_frequent(self.log.history, self.stop, budget.queries, room)
+        lines, failed = self._lines(as_prefixes(tree, made.plan.likely, allowed))
+        judged = self._judge(lines, naive)
+        if judged.saved(judged.warm) > max(made.greedy_saved, 0):
+            return replace(made, chosen_by="frequency", lines=lines, failed=failed, judged=judged)
+        if made.greedy_saved >= 0:
+            return made
+        return replace(made, chosen_by="nothing", lines=[], failed=[], judged=self._judge([], naive))
+
+    def _judge(self, lines: Sequence[Written], naive: list[int]) -> Judged:
+        begin = self.stop if self.stop < len(self.log) else 0
+        sent = [line.sent for line in lines]
+        return judge(self.log.history, (begin, len(self.log)), sent, naive, self.spec)
+
+    def _budget(self) -> Budget:
+        options = self.options
+        queries = options.budget_queries
+        if queries is None:
+            free = options.budget_tokens is None and options.budget_blocks is None
+            queries = DEFAULT_QUERIES if free else self.stop
+        limits = [options.budget_blocks]
+        if options.budget_tokens is not None:
+            limits.append(options.budget_tokens // self.spec.block_size)
+        return Budget(queries, min((limit for limit in limits if limit is not None), default=None))
+
+    def _horizon(self) -> int:
+        """Return the horizon in requests: without a clock, and where it reaches further, the later part."""
+        later = len(self.log) - self.stop or self.stop
+        within = self.log.requests_within(self.options.horizon_s, self.stop)
+        return later if within is None else min(within, later)
+
+    def _lines(self, prefixes: Sequence[Chosen]) -> tuple[list[Written], list[Unwritten]]:
+        """Return the lines in sending order, as many as the budget holds with all that the lines add to prefixes."""
+        ordered = sending_order(prefixes)
+        if self.intake.keying.kind == "ids":
+            sent = as_sent(self.log.history, ordered, self.spec.block_size)
+            return [
+                Written(prefix, one, "blocks", 0, self.log.namespaces[prefix.request])
+                for prefix, one in zip(ordered, sent, strict=True)
+            ], []
+        lines, failed = write_lines(self.intake, self.log, ordered, self.stop, self.options.write)
+        low, high = 0, len(lines)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._fits(lines[middle:]) else (middle + 1, high)
+        failed += [
+            Unwritten(line.prefix, line.namespace, "its line does not fit the budget or the cache")
+            for line in lines[:low]
+        ]
+        return lines[low:], failed
+
+    def _fits(self, lines: Sequence[Written]) -> bool:
+        sent = [line.sent for line in lines]
+        blocks = len({block for one in sent for block in one.blocks.tolist()})
+        options, capacity = self.options, self.spec.capacity_blocks
+        # A request that ends inside a block holds one more while it runs.
+        held = blocks + any(one.tokens % self.spec.block_size for one in sent)
+        if capacity is not None and held > capacity:
+            return False
+        if options.budget_tokens is None or not sent:
+            return True
+        hits, _ = replayed(self.log.history, (0, 0), sent, self.spec)
+        return computed_tokens(sent, hits) <= options.budget_tokens

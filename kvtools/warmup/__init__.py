@@ -1,0 +1,1 @@
+"""A warm-up set: which prefixes to compute before the traffic comes."""

@@ -1,0 +1,192 @@
+"""``kvtools warmup`` and ``warmup send`` from the command line: edges, exit codes, and a server that is busy."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from click.testing import CliRunner
+
+from kvtools.cli import cli
+from kvtools.errors import KvtoolsError
+
+HEAD = "You answer questions about plants. " * 12
+
+
+def _log(path: Path, texts: list[str]) -> Path:
+    rows = [{"id": f"r{n}", "messages": [{"role": "user", "content": text}]} for n, text in enumerate(texts)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def _run(*arguments: object) -> tuple[int, str]:
+    """Exit code and output, with errors as the command line would end on them."""
+    result = CliRunner().invoke(cli, [str(one) for one in arguments], standalone_mode=False)
+    error = result.exception
+    if isinstance(error, KvtoolsError):
+        return error.exit_code, str(error)
+    if error is not None:
+        return getattr(error, "exit_code", 70), getattr(error, "message", repr(error))
+    return 0, result.output
+
+
+@pytest.fixture
+def shared_head(tmp_path: Path) -> Path:
+    return _log(tmp_path / "log.jsonl", [HEAD + f"Question {n}: and number {n * n}?" for n in range(40)])
+
+
+def test_a_set_is_written_and_said_in_the_first_line(shared_head: Path, tmp_path: Path) -> None:
+    code, page = _run("warmup", shared_head, "-o", tmp_path / "out.jsonl")
+    assert code == 0
+    assert page.startswith(tuple("0123456789"))
+    assert "naive top-K" in page.splitlines()[0]
+    records = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert records
+    assert all(record["body"]["max_tokens"] == 1 for record in records)
+    assert f"kvtools warmup send {tmp_path / 'out.jsonl'}" in page
+
+
+def test_json_names(shared_head: Path) -> None:
+    code, page = _run("warmup", "build", shared_head, "--format", "json", "--budget-queries", "3")
+    assert code == 0
+    report = json.loads(page)
+    assert {"namespace", "tokens", "expected_saved_tokens", "members"} <= report["warmup"]["items"][0].keys()
+    assert report["warmup"]["budget"]["queries"] == 3
+    for start in ("cold", "topk", "warm"):
+        assert {"hit_rate", "saved_tokens"} <= report["evaluation"][start].keys()
+    assert report["evaluation"]["curve"][-1]["requests"] == 12
+
+
+def test_without_holdout_the_figures_are_called_optimistic(shared_head: Path) -> None:
+    code, page = _run("warmup", shared_head, "--no-holdout")
+    assert code == 0
+    assert "optimistic" in page.splitlines()[0]
+
+
+def test_no_shared_prefix_is_an_empty_set_and_no_error(tmp_path: Path) -> None:
+    log = _log(tmp_path / "log.jsonl", [f"{n * 7919} " * 60 for n in range(30)])
+    code, page = _run("warmup", log, "-o", tmp_path / "out.jsonl")
+    assert code == 0
+    assert page.startswith("No warm-up: no block was asked for twice")
+    assert (tmp_path / "out.jsonl").read_text() == ""
+
+
+def test_an_empty_log_is_an_input_error(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text("")
+    code, sentence = _run("warmup", tmp_path / "log.jsonl", "--input-format", "chat-jsonl")
+    assert code == 3
+    assert "no request" in sentence
+
+
+def test_one_request_is_too_few_to_judge_by(tmp_path: Path) -> None:
+    code, sentence = _run("warmup", _log(tmp_path / "log.jsonl", [HEAD]))
+    assert code == 3
+    assert "--no-holdout" in sentence
+
+
+@pytest.mark.parametrize("budget", ["queries", "tokens", "blocks"])
+def test_a_budget_of_nothing_is_a_usage_error(shared_head: Path, budget: str) -> None:
+    code, _ = _run("warmup", shared_head, f"--budget-{budget}", "0")
+    assert code == 2
+
+
+def test_a_budget_larger_than_the_log_takes_what_there_is(shared_head: Path) -> None:
+    code, page = _run("warmup", shared_head, "--budget-queries", "1000000", "--format", "json")
+    assert code == 0
+    assert 1 <= json.loads(page)["warmup"]["budget"]["used_queries"] <= 28  # of 28 requests to build from
+
+
+def test_a_budget_of_tokens_is_kept_by_what_is_sent(shared_head: Path) -> None:
+    code, page = _run("warmup", shared_head, "--budget-tokens", "200", "--format", "json")
+    budget = json.loads(page)["warmup"]["budget"]
+    assert code == 0
+    assert 0 < budget["used_tokens"] <= 200
+
+
+def test_block_ids_cannot_be_sent(data: Path, tmp_path: Path) -> None:
+    code, sentence = _run("warmup", data / "canonical.mooncake.jsonl", "-o", tmp_path / "out.jsonl")
+    assert code == 3
+    assert "nothing to send" in sentence
+
+
+@pytest.mark.parametrize(("option", "value"), [("--horizon", "soon"), ("--holdout", "1.5")])
+def test_wrong_values(shared_head: Path, option: str, value: str) -> None:
+    assert _run("warmup", shared_head, option, value)[0] == 2
+
+
+class _Server(BaseHTTPRequestHandler):
+    """Serves one model, is busy at first, and caches by the whole prompt: enough to see what is sent."""
+
+    seen: ClassVar[list[dict[str, Any]]] = []
+    busy: ClassVar[int] = 0
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def _say(self, code: int, body: Any, **headers: str) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(code)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_GET(self) -> None:
+        if self.path == "/v1/models":
+            self._say(200, {"data": [{"id": "served"}]})
+        else:
+            self._say(404, {})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if _Server.busy:
+            _Server.busy -= 1
+            self._say(503, {}, retry_after="0")
+            return
+        known = body in _Server.seen
+        _Server.seen.append(body)
+        usage = {"prompt_tokens": 1_000, "prompt_tokens_details": {"cached_tokens": 992 if known else 0}}
+        self._say(200, {"usage": usage})
+
+
+@pytest.fixture
+def server() -> Any:
+    _Server.seen, _Server.busy = [], 2
+    running = ThreadingHTTPServer(("127.0.0.1", 0), _Server)
+    thread = threading.Thread(target=running.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{running.server_address[1]}"
+    running.shutdown()
+    running.server_close()
+
+
+def test_send_retries_keeps_the_order_and_verifies(shared_head: Path, tmp_path: Path, server: str) -> None:
+    out = tmp_path / "out.jsonl"
+    _run("warmup", shared_head, "-o", out, "--budget-queries", "5")
+    bodies = [json.loads(line)["body"] for line in out.read_text().splitlines()]
+    code, page = _run(
+        "warmup", "send", out, "--url", server, "--verify", "--in-flight", "1", "--format", "json"
+    )
+    assert code == 0
+    report = json.loads(page)
+    assert [body["messages"] for body in _Server.seen[: len(bodies)]] == [body["messages"] for body in bodies]
+    assert {body["model"] for body in _Server.seen} == {"served"}
+    assert report["requests"] == report["verified_as_expected"] == len(bodies)
+    assert {item["verified_tokens"] for item in report["items"]} == {992}
+    assert "no counters" in _run("warmup", "send", out, "--url", server)[1]
+
+
+def test_send_without_a_server_or_a_set(tmp_path: Path, shared_head: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    _run("warmup", shared_head, "-o", out)
+    assert _run("warmup", "send", out, "--url", "http://127.0.0.1:9")[0] == 4
+    assert _run("warmup", "send", out, "--url", "nowhere")[0] == 2
+    assert _run("warmup", "send", tmp_path / "none.jsonl", "--url", "http://127.0.0.1:9")[0] == 3
+    out.write_text("")
+    code, sentence = _run("warmup", "send", out, "--url", "http://127.0.0.1:9")
+    assert (code, "nothing to send" in sentence) == (3, True)
