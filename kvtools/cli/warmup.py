@@ -93,7 +93,7 @@ def build(
     "--api-key", envvar="KVTOOLS_API_KEY", metavar="KEY", help="The server's key (or KVTOOLS_API_KEY)."
 )
 @click.option("--model", metavar="NAME", help="The model's name there (default: as logged, else its first).")
-@click.option("--in-flight", type=at_least_one, default=4, metavar="N", help="Requests at once (default: 4).")
+@click.option("--in-flight", type=at_least_one, metavar="N", help="Requests at once (default: 4).")
 @click.option("--verify", is_flag=True, help="Ask for each prefix once more and show what was cached.")
 @FORM
 def send(file: Path, output_format: str, **given: Any) -> None:

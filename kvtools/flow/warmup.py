@@ -131,7 +131,7 @@ class _Maker:
         budget = self._budget()
         found = plan(tree, self._horizon(), budget, self.spec.capacity_blocks)
         naive = most_frequent(history, self.stop, budget.queries, self.spec.capacity_blocks)
-        lines, failed = self._lines(found.choice.prefixes)
+        lines, failed = self._lines(sending_order(found.choice.prefixes))
         judged = self._judge(lines, naive)
         greedy = judged.saved(judged.warm)
         made = Made("expected saving", found, self.stop, self.spec, lines, failed, judged, greedy)
@@ -142,10 +142,13 @@ class _Maker:
     def _second_best(self, made: Made, tree: BlockTree, naive: list[int], budget: Budget) -> Made:
         room = room_of(budget, self.spec.capacity_blocks)
         allowed = most_frequent(self.log.history, self.stop, budget.queries, room)
-        lines, failed = self._lines(as_prefixes(tree, made.plan.likely, allowed))
-        judged = self._judge(lines, naive)
-        if judged.saved(judged.warm) > max(made.greedy_saved, 0):
-            return replace(made, chosen_by="frequency", lines=lines, failed=failed, judged=judged)
+        prefixes = as_prefixes(tree, made.plan.likely, allowed)
+        # By what a block saves, or as the naive set has them: the most frequent last.
+        for ordered in (sending_order(prefixes), list(reversed(prefixes))):
+            lines, failed = self._lines(ordered)
+            judged = self._judge(lines, naive)
+            if judged.saved(judged.warm) >= max(judged.saved(judged.naive), made.greedy_saved + 1, 1):
+                return replace(made, chosen_by="frequency", lines=lines, failed=failed, judged=judged)
         if made.greedy_saved >= 0:
             return made
         return replace(made, chosen_by="nothing", lines=[], failed=[], judged=self._judge([], naive))
@@ -172,9 +175,8 @@ class _Maker:
         within = self.log.requests_within(self.options.horizon_s, self.stop)
         return later if within is None else min(within, later)
 
-    def _lines(self, prefixes: Sequence[Chosen]) -> tuple[list[Written], list[Unwritten]]:
-        """Return the lines in sending order, as many as the budget holds with all that the lines add to prefixes."""
-        ordered = sending_order(prefixes)
+    def _lines(self, ordered: Sequence[Chosen]) -> tuple[list[Written], list[Unwritten]]:
+        """Return the lines of prefixes in their order, the last as many as fit with all that lines add to prefixes."""
         if self.intake.keying.kind == "ids":
             sent = as_sent(self.log.history, ordered, self.spec.block_size)
             return [

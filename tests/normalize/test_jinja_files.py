@@ -22,7 +22,7 @@ PIECES = (
 )  # fmt: skip
 TEXT = st.one_of(
     st.lists(st.sampled_from(PIECES), max_size=6).map("".join),
-    st.text(st.characters(exclude_categories=()), max_size=8),
+    st.text(st.characters(codec="utf-8"), max_size=8),
 )
 NAMES = ("time", "user_id", "value", "class", "examples", "name")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -42,7 +42,7 @@ def test_lines_move_as_a_block_in_their_order() -> None:
 def test_only_the_role_of_the_template_is_rewritten() -> None:
     template = SectionTemplate("system", ("Now: ", "\nYou help."), (TIME,))
     rewriting = Rewriting((Moves(template, (0,)),))
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "system", "content": "Now: 10:41\nYou help.", "name": "kept"},
         {"role": "user", "content": "Now: 10:41\nYou help."},
         {"role": "assistant", "content": None, "tool_calls": [{"id": "a"}]},

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from kvtools.fields import Gap, SectionTemplate
 from kvtools.fields.catalogue import Kind
 from kvtools.normalize import Moves, Rewriting
-from kvtools.normalize.lines import Kept, LineRewriter, NewLine, restored
+from kvtools.normalize.lines import Kept, LineRewriter, NewLine
 from kvtools.normalize.modes import Canonical
 from kvtools.normalize.places import places_in
+from kvtools.normalize.splicing import restored
 
 TIME = Gap("time", Kind("time", "second"), "field", 0)
 EXAMPLES = Gap("examples", Kind("text", None), "section", 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from kvtools.warmup.replaying import Sent, naive_set, replayed
 from kvtools.warmup.tree import History
 
 
-def _case(shared: Path, number: str) -> tuple[list[dict], dict, dict]:
+def _case(shared: Path, number: str) -> tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]:
     (folder,) = (shared / "cases").glob(f"{number}-*")
     rows = [json.loads(line) for line in (folder / "input.jsonl").read_text().splitlines()]
     return (
@@ -28,7 +29,7 @@ def _case(shared: Path, number: str) -> tuple[list[dict], dict, dict]:
     )
 
 
-def _history(rows: list[dict]) -> History:
+def _history(rows: list[dict[str, Any]]) -> History:
     names: dict[str, int] = {}
     prompts = [
         [
@@ -112,7 +113,7 @@ def test_090_a_set_is_made_that_fits(shared: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("write", ["batch", "prompts", "token-ids"])
 def test_089_what_is_written_shares_every_byte_up_to_the_block(
-    shared: Path, tmp_path: Path, write: str
+    shared: Path, tmp_path: Path, write: Any
 ) -> None:
     rows, expected, config = _case(shared, "089")
     log = tmp_path / "log.jsonl"

@@ -66,6 +66,15 @@ def test_never_below_the_naive_set_and_never_worse_than_nothing(
     assert all(point.warm_saved_tokens >= 0 for point in points)
 
 
+def test_where_the_naive_set_does_better_on_the_later_part_it_is_written_and_said(shared: Path) -> None:
+    log = shared / "data/mooncake/conversation_trace.jsonl"
+    report = warmup(log, WarmupOptions(budget_queries=50, capacity_blocks=500))
+    judged = report.evaluation
+    assert judged.warm.saved_tokens >= judged.topk.saved_tokens > judged.greedy_saved_tokens
+    assert report.warmup.chosen_by == "frequency"
+    assert "the most frequent prompts did better" in report.conclusion
+
+
 def _history() -> History:
     """300 requests: 6 tenants with heads of 10 blocks, sessions of up to 4 turns, tails of their own. Block 16."""
     chance = np.random.default_rng(3)
