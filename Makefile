@@ -14,7 +14,7 @@ AXE_HOME := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kvtools/axe
 AXE := $(AXE_HOME)/node_modules/axe-core/axe.min.js
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench wheel-test test-oracle test-vllm test-browser vllm-here bench-readers bench-diagnosis bench-normalize bench-normalizer bench-simulator data docs screenshot docs-ragpulse setup clean
+.PHONY: help demo test check bench wheel-test test-oracle test-vllm test-browser vllm-here bench-readers bench-diagnosis bench-warmup bench-heat bench-normalize bench-normalizer bench-simulator data docs screenshot docs-ragpulse setup clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,12 @@ bench-normalize: $(READY)  ## measure how many requests a second normalize rewri
 
 bench-normalizer: $(READY)  ## measure median and p99 of Normalizer.normalize on 1,000-token prompts
 	$(BIN)/python benchmarks/normalizer.py
+
+bench-warmup: $(READY)  ## measure held-out savings of a warm-up set, and the time to build one
+	$(BIN)/python benchmarks/warmup.py
+
+bench-heat: $(READY)  ## measure how well classes and rules are found, and the time to label a million rows
+	$(BIN)/python benchmarks/heat.py
 
 bench-diagnosis: $(READY)  ## measure CPU time and memory of a diagnosis beside kvlint's published figures
 	$(BIN)/python benchmarks/diagnosis.py
