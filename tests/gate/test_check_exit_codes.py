@@ -15,7 +15,7 @@ import pytest
 from kvtools.gate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from conftest import Command
+    from known_log import Command
 
 BYTES = ("--tokenizer", "bytes")
 
@@ -105,7 +105,7 @@ def test_70_where_we_have_a_bug(command: Command, log: Path, tmp_path: Path) -> 
     ("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -15), (signal.SIGKILL, -9)], ids=["ctrl-c", "term", "kill"]
 )  # fmt: skip
 def test_a_stopped_gate_is_not_a_failed_one(here: Path, sent: signal.Signals, code: int) -> None:
-    from conftest import KVTOOLS
+    from known_log import KVTOOLS
 
     args = ["check", "-", *BYTES, "--min-hit-rate", "0.9", "-o", "page"]
     with subprocess.Popen(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import write_log
+from known_log import write_log
 
 from kvtools.errors import GateFailed, InputError, UsageError
 from kvtools.flow.analyze import AnalyzeOptions

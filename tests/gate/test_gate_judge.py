@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from conftest import write_log
+from known_log import write_log
 
 from kvtools.errors import InputError, UsageError
 from kvtools.flow.analyze import AnalyzeOptions, analyze
