@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvtools.cli.gate_options import JUDGED, LIMITS, NEEDED, KindAndFile, check_options, gate_output
+from kvtools.cli.gate_options import JUDGED, LIMITS, NEEDED, check_options, gate_output, verdict_kinds
 from kvtools.cli.options import CACHE, FILE, INTAKE, RESULT, with_options
 from kvtools.cli.output import keep_apart, result_to
+from kvtools.cli.report_files import KindAndFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,7 @@ RUN = (
     click.option(
         "--report",
         "reports",
-        type=KindAndFile(),
+        type=KindAndFile(verdict_kinds),
         multiple=True,
         metavar="KIND=FILE",
         help="Write the verdict also as KIND (github, gitlab, json, junit, md, sarif, text); repeatable.",

@@ -13,7 +13,7 @@ import click
 from kvtools.cli.options import FILE, only_given, sized
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from kvtools.flow.check import CheckOptions
 
@@ -55,23 +55,11 @@ JUDGED = (
 )  # fmt: skip
 
 
-class KindAndFile(click.ParamType[tuple[str, Path]]):
-    """``KIND=FILE`` with a kind that a verdict can be written in."""
+def verdict_kinds() -> Iterable[str]:
+    """Return the kinds that a verdict can be written in."""
+    from kvtools.report.gate_formats import KINDS  # noqa: PLC0415 - used only here
 
-    name = "KIND=FILE"
-
-    def convert(
-        self, value: str | tuple[str, Path], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, Path]:
-        """Return kind and path."""
-        from kvtools.report.gate_formats import KINDS  # noqa: PLC0415 - used only here
-
-        if isinstance(value, tuple):
-            return value
-        kind, equals, path = value.partition("=")
-        if kind not in KINDS or not equals or not path:
-            self.fail(f"{value!r}: write KIND=FILE with a KIND of {', '.join(sorted(KINDS))}.", param, ctx)
-        return kind, Path(path)
+    return KINDS
 
 
 def check_options(given: dict[str, Any]) -> tuple[CheckOptions, Path | None]:

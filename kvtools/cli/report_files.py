@@ -10,7 +10,7 @@ import click
 from kvtools.cli.options import FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from kvtools.report.model import Report
 
@@ -18,9 +18,12 @@ KINDS = ("html", "json", "md", "text")
 
 
 class KindAndFile(click.ParamType[tuple[str, Path]]):
-    """``KIND=FILE``."""
+    """``KIND=FILE``; ``kinds`` are asked for when one is given, since some are heavy to import."""
 
     name = "KIND=FILE"
+
+    def __init__(self, kinds: Callable[[], Iterable[str]]) -> None:
+        self._kinds = kinds
 
     def convert(
         self, value: str | tuple[str, Path], param: click.Parameter | None, ctx: click.Context | None
@@ -28,9 +31,10 @@ class KindAndFile(click.ParamType[tuple[str, Path]]):
         """Return kind and path."""
         if isinstance(value, tuple):
             return value
+        kinds = sorted(self._kinds())
         kind, equals, path = value.partition("=")
-        if kind not in KINDS or not equals or not path:
-            self.fail(f"{value!r}: write KIND=FILE with a KIND of {', '.join(KINDS)}.", param, ctx)
+        if kind not in kinds or not equals or not path:
+            self.fail(f"{value!r}: write KIND=FILE with a KIND of {', '.join(kinds)}.", param, ctx)
         return kind, Path(path)
 
 
@@ -48,7 +52,7 @@ REPORTS = (
     click.option(
         "--report",
         "reports",
-        type=KindAndFile(),
+        type=KindAndFile(lambda: KINDS),
         multiple=True,
         metavar="KIND=FILE",
         help=f"Write the report also as KIND ({', '.join(KINDS)}); repeatable.",
