@@ -74,7 +74,7 @@ _NOTHING = ChatRecord()
 _time_of = first_of(TIME_NAMES)
 _id_of, _route_of, _session_of = map(text_of, (ID_NAMES, ROUTE_NAMES, SESSION_NAMES))
 _status_of, _answer_of = map(text_of, (("status", "status_code"), ("response", "completion")))
-_times_of = column_of(TIME_NAMES, _time_of)
+_times_of = column_of(TIME_NAMES, _time_of, (float, str))
 _TEXT_COLUMNS = {
     "request_id": column_of(ID_NAMES, _id_of),
     "route": column_of(ROUTE_NAMES, _route_of),
@@ -140,7 +140,6 @@ def chat_columns(records: list[ChatRecord]) -> Columns | None:
     if not len(messages) == plain == len(records):
         return None
     times = _times_of(records)
-    models = [record.model for record in records]
     tools = [record.tools for record in records]
     try:
         return {
@@ -148,11 +147,17 @@ def chat_columns(records: list[ChatRecord]) -> Columns | None:
             **({"tools": list(map(canonical_tools, tools))} if any(tools) else {}),
             **({"arrival_us": arrivals_us(times)} if times else {}),
             **({"utc_offset_min": list(map(utc_offset_min, times))} if str in set(map(type, times)) else {}),
-            "namespace": [_namespace(text(model)) for model in models],
+            "namespace": _namespaces([record.model for record in records]),
             **{name: values for name, values_of in _TEXT_COLUMNS.items() if (values := values_of(records))},
         }
     except (Rejected, BadTime):
         return None  # one of them is a reject
+
+
+def _namespaces(models: list[Any]) -> list[str | None]:
+    if set(map(type, models)) == {str}:
+        return list(map(_namespace, models))
+    return [_namespace(text(model)) for model in models]
 
 
 @lru_cache(maxsize=256)

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Columns = dict[str, list[Any]]
 
+_TEXT_BYTES = 9 << 20
+"""Room for the texts of one chunk (8 MiB of lines and the line that goes over); more is made where it is short."""
+
 ROWS_AT_ONCE = 64
 """Records, and rows, that wait to be moved into columns together: their texts are still in the processor's cache."""
 
@@ -62,23 +65,32 @@ class _Texts:
     """A text column as Arrow keeps it, one buffer of UTF-8: the texts themselves are free to go."""
 
     def __init__(self, missing: int) -> None:
-        self._parts: list[bytes] = []
+        # As large as it will be: the system hands out a page when it is first written to.
+        self._data = bytearray(_TEXT_BYTES)
+        self._size = 0
         self._lengths: list[int | None] = [None] * missing
 
     def extend(self, values: list[Any]) -> None:
         if set(map(type, values)) != {bytes}:
             values = [value.encode() if type(value) is str else value for value in values]
         if None in values:
-            self._parts.append(b"".join([value for value in values if value is not None]))
+            self._add(b"".join([value for value in values if value is not None]))
             self._lengths += [None if value is None else len(value) for value in values]
         else:
-            self._parts.append(b"".join(values))
+            self._add(b"".join(values))
             self._lengths += map(len, values)
+
+    def _add(self, text: bytes) -> None:
+        start, self._size = self._size, self._size + len(text)
+        if self._size > len(self._data):
+            self._data += bytes(self._size)
+        self._data[start : self._size] = text
 
     def array(self) -> pa.Array:
         lengths = pa.array(self._lengths, type=pa.int64())
         offsets = offsets_of(lengths.fill_null(0).to_numpy())
-        buffers = [lengths.buffers()[0], pa.py_buffer(offsets), pa.py_buffer(b"".join(self._parts))]
+        texts = pa.py_buffer(memoryview(self._data)[: self._size])
+        buffers = [lengths.buffers()[0], pa.py_buffer(offsets), texts]
         return pa.Array.from_buffers(pa.large_string(), len(lengths), buffers)
 
 

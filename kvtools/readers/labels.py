@@ -41,10 +41,13 @@ class Labels(msgspec.Struct, gc=False):
     model: Any = None
 
 
-def column_of(names: Collection[str], choose: Callable[[Any], Any]) -> Callable[[list[Any]], list[Any]]:
+def column_of(
+    names: Collection[str], choose: Callable[[Any], Any], as_is: tuple[type, ...] = (str,)
+) -> Callable[[list[Any]], list[Any]]:
     """Return what ``choose`` (``first_of`` or ``text_of`` these names) makes of each record, empty where of none.
 
-    Where all records set the same name to text they are not looked at one by one.
+    Where all records set the same name to a value of one type that ``choose`` takes ``as_is``, they are not looked
+    at one by one.
     """
     getters = [attrgetter(name) for name in names]
 
@@ -52,7 +55,7 @@ def column_of(names: Collection[str], choose: Callable[[Any], Any]) -> Callable[
         for get in getters:
             values = list(map(get, records))
             kinds = set(map(type, values))
-            if kinds == {str} and "" not in values:
+            if len(kinds) == 1 and kinds.issubset(as_is) and "" not in values:
                 return values
             if kinds != {type(None)}:
                 return list(map(choose, records))
