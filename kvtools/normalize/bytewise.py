@@ -15,8 +15,7 @@ from kvtools.normalize.hoist import BLOCK_GAP, Moved
 from kvtools.normalize.json_text import utf8
 from kvtools.normalize.places import TEXT
 from kvtools.normalize.rewriting import Rewriting, Rewritten
-from kvtools.normalize.splicing import restored
-from kvtools.normalize.swaps import stretches
+from kvtools.normalize.splicing import joined, restored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,6 +38,7 @@ class ByteMoves:
         self._first, self._last = b'"' + written[0], written[-1] + b'"'
         self._between = list(zip(literals[1:-1], written[1:-1], strict=True))
         self._head, self._head_data = "", b""
+        self._spans: dict[tuple[int, int], tuple[int, int]] = {}
 
     def rewritten(self, raw: bytes) -> tuple[str, Rewritten, bytes, tuple[Piece, ...]] | None:
         """Return what ``raw`` says, what becomes of it, the new string, and its stretches that give ``raw`` again.
@@ -53,15 +53,40 @@ class ByteMoves:
         if not isinstance(moved, Moved):
             return None
         if moved.head != self._head:
-            self._head, self._head_data = moved.head, utf8(moved.head)
+            self._head, self._head_data, self._spans = moved.head, utf8(moved.head), {}
             if _read(self._head_data) != moved.head:
                 return None
         block = utf8(moved.block)
         data = b"".join((b'"', self._head_data, _GAP, block, b'"'))
-        back = stretches(moved, utf8, len(data))
+        back = self._stretches(moved, block, len(data))
         if _read(block) != moved.block or restored(data, back) != raw:
             return None
         return text, Rewritten(text, self.moves, moved), data, back
+
+    def _stretches(self, moved: Moved, block: bytes, length: int) -> tuple[Piece, ...]:
+        """Return where the pieces of the logged text stand in a new string of ``length`` bytes, quotes included."""
+        shift = length - 1 - len(block)
+        plain = len(block) == len(moved.block)  # each character is one byte
+        found = [(0, 1)]
+        for behind, begin, end in moved.pieces:
+            if not behind:
+                found.append(self._spans.get((begin, end)) or self._in_head(begin, end))
+            elif plain:
+                found.append((begin + shift, end + shift))
+            else:
+                start = shift + len(utf8(moved.block[:begin]))
+                found.append((start, start + len(utf8(moved.block[begin:end]))))
+        found.append((length - 1, length))
+        return joined(found)
+
+    def _in_head(self, begin: int, end: int) -> tuple[int, int]:
+        """Return where a piece of the head stands in the new string; the next string's head is the same most times."""
+        start = 1 + len(utf8(self._head[:begin]))
+        last = (
+            1 + len(self._head_data) if end == len(self._head) else start + len(utf8(self._head[begin:end]))
+        )
+        self._spans[begin, end] = start, last
+        return start, last
 
     def _values(self, raw: bytes) -> list[str] | None:
         """Return the values as ``SectionTemplate.match`` finds them."""

@@ -59,10 +59,16 @@ class Moves:
     gaps: tuple[int, ...]
     marks: tuple[str, ...] = field(init=False, compare=False, repr=False)
     template_id: str = field(init=False, compare=False, repr=False)
+    sections: bool = field(init=False, compare=False, repr=False)
+    """Whether whole lines leave their place."""
+    _fields: tuple[int, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        shapes = {gap: self.template.gaps[gap].shape for gap in self.gaps}
         object.__setattr__(self, "template_id", self.template.template_id)
         object.__setattr__(self, "marks", marks_of(self.template))
+        object.__setattr__(self, "sections", "section" in shapes.values())
+        object.__setattr__(self, "_fields", tuple(gap for gap in self.gaps if shapes[gap] == "field"))
 
     def apply(self, text: str) -> str | None:
         """Return the message with these values at its end, ``None`` where it is not made from the template."""
@@ -79,17 +85,17 @@ class Moves:
 
     def moved_values(self, text: str, values: Sequence[str]) -> Moved | Reason | None:
         """Return what ``moved`` does, for a text with these values."""
+        marks = self.marks
         for gap in self.gaps:
-            if values[gap].startswith(self.marks[gap]) and _first_line(values[gap]) == self.marks[gap]:
+            if values[gap].startswith(marks[gap]) and _first_line(values[gap]) == marks[gap]:
                 return None
         for gap in self.gaps:
-            if self.marks[gap] in text:
+            if marks[gap] in text:
                 return "placeholder_in_text"
-        shapes = [self.template.gaps[gap].shape for gap in self.gaps]
-        for shape, gap in zip(shapes, self.gaps, strict=True):
-            if shape == "field" and len(values[gap]) > MAX_VALUE_CHARS:
+        for gap in self._fields:
+            if len(values[gap]) > MAX_VALUE_CHARS:
                 return "value_too_long"
-        if "section" in shapes and self._refers(values):
+        if self.sections and self._refers(values):
             return "refers_to_place"
         return hoisted(self.template, values, self.gaps, self.marks)
 

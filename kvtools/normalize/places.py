@@ -161,8 +161,15 @@ def _texts(
     """Return the texts of these roles, and how many flat prompts there are."""
     texts = [_string(line, "system", raw) for raw in _SYSTEM(body) if raw is not NONE]
     for number, turn in enumerate(turns):
-        role = _role_of(turn)
-        if role is not None and (roles is None or role in roles or _first(turn.content) == _ARRAY):
+        role = _SENDERS.get(turn.role) if type(turn.role) is str else None
+        role = role or _role_of(turn)
+        if role is None:
+            continue
+        view = memoryview(turn.content)
+        if view[0] == _QUOTE and turn.role is not None:
+            if len(view) > _EMPTY_BYTES and (roles is None or role in roles):
+                texts.append(Place(line, role, turn.content, number))
+        elif roles is None or role in roles or view[0] == _ARRAY:
             texts.append(_said(line, turn, role, number))
     if body.input is not NONE:
         texts.append(_string(line, "user", body.input))

@@ -214,6 +214,8 @@ def _pieces(step: Sequence[Piece | list[int]], length: int) -> list[Piece] | Non
 
 def core_of(raw: bytes) -> tuple[bytes, bytes, bytes]:
     """Return a line without the blanks (and the byte order mark) around it, and these, before and behind."""
+    if raw.startswith(b"{") and raw.endswith(b"}\n"):
+        return raw[:-1], b"", b"\n"
     begin = len(_BOM) if raw.startswith(_BOM) else 0
     core = raw[begin:].rstrip()
     end = begin + len(core)

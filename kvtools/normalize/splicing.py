@@ -17,9 +17,7 @@ Piece = tuple[int, int] | str
 
 def restored(data: bytes, pieces: Sequence[Piece]) -> bytes:
     """Return the logged line from a rewritten one and its pieces."""
-    return b"".join(
-        [piece.encode() if isinstance(piece, str) else data[piece[0] : piece[1]] for piece in pieces]
-    )
+    return b"".join([piece.encode() if type(piece) is str else data[piece[0] : piece[1]] for piece in pieces])
 
 
 def with_string(line: bytes, begin: int, end: int, new: NewString) -> tuple[bytes, tuple[Piece, ...]]:
@@ -39,11 +37,18 @@ def with_string(line: bytes, begin: int, end: int, new: NewString) -> tuple[byte
 
 
 def joined(pieces: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Return the stretches, neighbours as one."""
-    found: list[Piece] = []
+    """Return the stretches, neighbours as one and empty ones left out."""
+    found: list[tuple[int, int]] = []
+    start = last = 0
     for begin, end in pieces:
-        _append(found, begin, end)
-    return tuple(piece for piece in found if not isinstance(piece, str))
+        if begin != last:
+            if start < last:
+                found.append((start, last))
+            start = begin
+        last = end
+    if start < last:
+        found.append((start, last))
+    return tuple(found)
 
 
 def spliced(line: bytes, swaps: Sequence[Swap]) -> tuple[bytes, tuple[Piece, ...]]:

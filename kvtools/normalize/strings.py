@@ -92,10 +92,4 @@ class KnownStrings:
             failed = None if TEXT.decode(data) == one.text else "other_texts"
         if failed is None and self.rewriting.rewritten(role, one.text).text != one.text:
             failed = "not_stable"
-        return one.refused, NewString(data, back, one, failed, _moves_lines(one))
-
-
-def _moves_lines(one: Rewritten) -> bool:
-    return one.moves is not None and any(
-        one.moves.template.gaps[gap].shape == "section" for gap in one.moves.gaps
-    )
+        return one.refused, NewString(data, back, one, failed, one.moves is not None and one.moves.sections)
