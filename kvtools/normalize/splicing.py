@@ -17,7 +17,9 @@ Piece = tuple[int, int] | str
 
 def restored(data: bytes, pieces: Sequence[Piece]) -> bytes:
     """Return the logged line from a rewritten one and its pieces."""
-    return b"".join([piece.encode() if type(piece) is str else data[piece[0] : piece[1]] for piece in pieces])
+    return b"".join(
+        [piece.encode() if isinstance(piece, str) else data[piece[0] : piece[1]] for piece in pieces]
+    )
 
 
 def with_string(line: bytes, begin: int, end: int, new: NewString) -> tuple[bytes, tuple[Piece, ...]]:
