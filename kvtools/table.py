@@ -42,6 +42,7 @@ SCHEMA = pa.schema(
         pa.field("latency_us", pa.int64()),
         pa.field("status", pa.large_string()),
         pa.field("priority", pa.int64()),
+        pa.field("request_type", pa.large_string()),
         pa.field("samples", pa.int64()),
         pa.field("skip_lookup", pa.int64()),
         pa.field("streamed", pa.int64()),
@@ -61,8 +62,10 @@ that is already rendered. ``token_ids``: given ids. ``block_keys``: given block 
 each. ``cached_tokens``: what the server reported. ``samples``: answers asked for (OpenAI's ``n``), each a lookup
 of its own. ``skip_lookup``: 1 where the request fills the cache without reading it. ``streamed``: 1 where the answer
 was streamed, 0 where it was not. ``attempt``: how many tries of the same call the log says came before this one.
-``provider``: whose service counted the tokens. ``media``: where pictures and sounds stand among ``token_ids``, as JSON
-``[{"hash","offset","length"}]`` in tokens. ``output_text``: the recorded answer. ``source``: ``path:line``.
+``priority``: vLLM's number, where the smallest is served first. ``request_type``: the header ``X-Request-Type``, or
+``request_type`` in the metadata, as its sender wrote it. ``provider``: whose service counted the tokens. ``media``:
+where pictures and sounds stand among ``token_ids``, as JSON ``[{"hash","offset","length"}]`` in tokens.
+``output_text``: the recorded answer. ``source``: ``path:line``.
 """
 
 REJECTS_SCHEMA = pa.schema(

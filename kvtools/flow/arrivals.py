@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,47 +11,29 @@ from kvtools.cache import Interner, Prompts, study_cache
 from kvtools.heat.log import HeatLog
 from kvtools.model import CacheSpec
 from kvtools.profile import LogProfile, map_chunk, replay_order
-from kvtools.profile.keying import sent_rows
-from kvtools.profile.traffic import without_prompt
-from kvtools.table import integer_column, present
 
 if TYPE_CHECKING:
-    import pandas as pd
     from numpy.typing import NDArray
 
     from kvtools.flow.intake import Intake
     from kvtools.heat.features import HeatColumns
     from kvtools.model import Rules
-    from kvtools.profile import Counts, Keyed, RequestColumns
+    from kvtools.profile import Counts, RequestColumns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrivals:
     """The requests of a log, one entry each in log order: those with a prompt, or all where none has one.
 
-    ``names``: request id, or ``path:line`` where there is none. ``priority``: vLLM's number, NaN where not logged.
-    ``left_out``: requests without a prompt in a log that has prompts.
+    ``names``: request id, or ``path:line`` where there is none. ``left_out``: requests without a prompt in a log that
+    has prompts.
     """
 
     columns: HeatColumns
     names: list[str]
-    priority: NDArray[np.float64]
     counts: Counts
     utc_offset_min: int
     left_out: int
-
-
-@dataclass(slots=True)
-class _Priorities:
-    """The column ``priority``, which may be any integer and so has no code for what is unknown."""
-
-    parts: list[NDArray[np.float64]] = field(default_factory=list)
-
-    def add(self, table: pd.DataFrame, keyed: Keyed) -> None:
-        # The rows of HeatLog, which knows the other columns.
-        rows = np.sort(np.concatenate((keyed.rows, without_prompt(table, sent_rows(table)))))
-        values = integer_column(table, "priority", 0).astype(np.float64)
-        self.parts.append(np.where(present(table, "priority"), values, np.nan)[rows])
 
 
 def arrivals_of(intake: Intake) -> Arrivals:
@@ -60,11 +42,10 @@ def arrivals_of(intake: Intake) -> Arrivals:
     Raises:
         InputError: no request has a prompt, a length or a time.
     """
-    profile, log, priorities = LogProfile(), HeatLog(named=True), _Priorities()
+    profile, log = LogProfile(), HeatLog(named=True)
     for chunk, keyed, dropped in intake.chunks():
         profile.merge(map_chunk(chunk, keyed, dropped))
         log.add(chunk.requests, keyed)
-        priorities.add(chunk.requests, keyed)
     prompted = bool(profile.prompts)
     if prompted or not profile.traffic.columns().says_something:
         block_size, counting = intake.settled(profile.counts, profile.prompts)
@@ -73,14 +54,12 @@ def arrivals_of(intake: Intake) -> Arrivals:
     else:
         columns = log.lengths_only()
     kept = log.kept(prompted=prompted)
-    priority = np.concatenate(priorities.parts)
     return Arrivals(
         columns=columns,
         names=[log.names[row] for row in kept.tolist()],
-        priority=priority[kept],
         counts=profile.counts,
         utc_offset_min=profile.utc_offset_min or 0,
-        left_out=len(priority) - len(kept),
+        left_out=len(log.names) - len(kept),
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 import numpy as np
 
 from kvtools.errors import UsageError
+from kvtools.flow.heat_reuse import reuse_distances
 from kvtools.flow.heat_similarity import similarity_of_classes
 from kvtools.flow.intake import IntakeOptions
 from kvtools.heat.log import HeatLog
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from kvtools.profile import Keyed, LogProfile, RequestColumns
     from kvtools.readers import Chunk
     from kvtools.report.model import Report
+
+Prompted: TypeAlias = "tuple[RequestColumns, NDArray[np.int64] | None, NDArray[np.int64]]"
+"""Requests with a prompt, their hit tokens where they are known, and their reuse distances."""
 
 CLASS_RULES = ("article-b",)
 _FORMS = (".jsonl", ".parquet")
@@ -97,14 +101,15 @@ class HeatStage:
         hits = np.empty_like(study.result.hit_tokens)
         hits[slice(None) if order is None else order] = study.result.hit_tokens
         hits = _of_first_lookup(hits, logged, study.result.spec.block_size)
+        reuse = reuse_distances(logged, order, study.result.spec)
         # Requests that only fill the cache count no hits: that is no sign of a cold one.
         skipped = int(len(hits) * report.settings.measure_from) > 0
-        found = self._study((logged, None if skipped else hits))
+        found = self._study((logged, None if skipped else hits, reuse))
         rows = self.log.kept(prompted=True)
         self._write(found, rows)
         return _with(report, found, (profile, logged, self.log.column("place")[rows]))
 
-    def _study(self, prompts: tuple[RequestColumns, NDArray[np.int64] | None] | None) -> HeatStudy:
+    def _study(self, prompts: Prompted | None) -> HeatStudy:
         from kvtools.heat.study import study_heat  # noqa: PLC0415 - only where classes are asked for
 
         columns = self.log.lengths_only() if prompts is None else self.log.with_prompts(*prompts)
@@ -129,10 +134,20 @@ def _with(
     study: HeatStudy,
     text: tuple[LogProfile, RequestColumns, NDArray[np.int64]] | None,
 ) -> Report:
+    from kvtools.heat.study import FORECAST_WINDOW_S, next_cold_burst  # noqa: PLC0415 - only where asked for
+    from kvtools.report.class_shape import class_bins, class_windows  # noqa: PLC0415 - only where asked for
     from kvtools.report.heat import class_figures, heat_figures  # noqa: PLC0415 - only where asked for
 
     similar = {} if text is None else similarity_of_classes(study, *text)
-    return msgspec.structs.replace(report, classes=class_figures(study, similar), heat=heat_figures(study))
+    covered = report.period or report.traffic.period
+    utc_offset_min = covered.utc_offset_min if covered else 0
+    return msgspec.structs.replace(
+        report,
+        classes=class_figures(study, similar),
+        heat=heat_figures(study, (next_cold_burst(study, utc_offset_min), FORECAST_WINDOW_S)),
+        class_windows=class_windows(study, utc_offset_min),
+        class_bins=class_bins(study),
+    )
 
 
 def _classes(study: HeatStudy) -> tuple[list[str | None], list[str | None], list[int], list[float | None]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -78,7 +78,6 @@ def _label(intake: Intake, rules: RuleSet, options: LabelOptions) -> Labelled:
 
     found = arrivals_of(intake)
     arrived = Arrived.of(found.columns)
-    arrived = replace(arrived, numbers={**arrived.numbers, "priority": found.priority})
     decided = _decided(arrived, rules, len(found.names))
     with replacing(options.target) as file:
         if options.target.suffix == ".jsonl":

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from kvtools.errors import InputError
 from kvtools.flow.arrivals import arrivals_of
 from kvtools.flow.intake import IntakeOptions, Watcher, take_in
-from kvtools.heat.forecast import Forecast, forecast
 from kvtools.heat.nginx import Gateway, nginx_snippet
 from kvtools.heat.priority import VLLM_GUIDE
 from kvtools.heat.rules_file import rules_yaml
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
     from kvtools.flow.intake import Intake, PathLike
     from kvtools.heat.study import HeatStudy
     from kvtools.report.rules import RulesReport
-
-WINDOW_S = 15.0
-"""Article B warms up 10-15 s ahead of a cold burst."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +67,11 @@ def rules(
 
 
 def _rules(intake: Intake, options: RulesOptions) -> RulesReport:
-    from kvtools.heat.study import study_heat  # noqa: PLC0415 - loads scikit-learn
+    from kvtools.heat.study import (  # noqa: PLC0415 - loads scikit-learn
+        FORECAST_WINDOW_S,
+        next_cold_burst,
+        study_heat,
+    )
 
     found = arrivals_of(intake)
     study = study_heat(found.columns, article_b="article-b" in options.class_rules)
@@ -87,15 +87,8 @@ def _rules(intake: Intake, options: RulesOptions) -> RulesReport:
         left_out=found.left_out,
         utc_offset_min=found.utc_offset_min,
     )
-    return rules_report(
-        log, study, snippet, (_coming(study, found.utc_offset_min), WINDOW_S), _written(options.target, texts)
-    )
-
-
-def _coming(study: HeatStudy, utc_offset_min: int) -> Forecast:
-    if not study.columns.timed:
-        return Forecast("no forecast: the log has no clock")
-    return forecast(study.columns.arrival_us, study.final == 0, WINDOW_S, utc_offset_min)
+    coming = (next_cold_burst(study, found.utc_offset_min), FORECAST_WINDOW_S)
+    return rules_report(log, study, snippet, coming, _written(options.target, texts))
 
 
 def _notes(study: HeatStudy) -> list[str]:

@@ -11,6 +11,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 UNKNOWN = -1
+NO_PRIORITY = np.iinfo(np.int64).min
+"""Stands for a priority that is not logged: vLLM's may be any integer, -1 too."""
+
+REQUEST_TYPES = ("cold", "hot")
+"""Values of ``X-Request-Type`` that say a class, in the order of its codes."""
+
 RECENT_ARRIVALS = 8
 """Arrivals of a route that its recent interval is taken over, as in ``kvtools.heat.rules``."""
 
@@ -27,7 +33,9 @@ class HeatColumns:
 
     ``route``: place in ``route_names``; ``group``: whose arrivals belong together (its route, else its first cache
     block), equal integers for equal groups. ``hit_tokens``: prompt tokens that the replayed cache hit. ``turn``: 1 is
-    the first of a conversation. ``request_type``: 1 hot, 0 cold, as its sender says.
+    the first of a conversation. ``request_type``: place in ``request_types``, as the sender says (0 cold, 1 hot).
+    ``priority``: vLLM's number, ``NO_PRIORITY`` where not logged. ``reuse_blocks``: reuse distance, the distinct cache
+    blocks touched since the prefix was last used (of an LRU cache, the size in blocks that still holds it).
     """
 
     arrival_us: NDArray[np.int64]
@@ -39,7 +47,10 @@ class HeatColumns:
     turn: NDArray[np.int64]
     request_type: NDArray[np.int64]
     latency_us: NDArray[np.int64]
+    priority: NDArray[np.int64]
+    reuse_blocks: NDArray[np.int64]
     route_names: list[str] = field(default_factory=list)
+    request_types: list[str] = field(default_factory=lambda: list(REQUEST_TYPES))
 
     def __len__(self) -> int:
         return len(self.arrival_us)
@@ -55,15 +66,21 @@ class HeatColumns:
     ) -> HeatColumns:
         """Return columns of which only some are known. Requests without ``group`` are grouped by ``route``."""
         nothing = np.full(len(arrival_us), UNKNOWN, dtype=np.int64)
-        names = ("output_tokens", "route", "hit_tokens", "turn", "request_type", "latency_us")
+        names = ("output_tokens", "route", "hit_tokens", "turn", "request_type", "latency_us", "reuse_blocks")
         known = {name: columns.get(name, nothing) for name in names}
-        group = columns.get("group", known["route"])
         return cls(
             arrival_us=arrival_us,
             prompt_tokens=prompt_tokens,
-            group=group,
+            output_tokens=known["output_tokens"],
+            route=known["route"],
+            group=columns.get("group", known["route"]),
+            hit_tokens=known["hit_tokens"],
+            turn=known["turn"],
+            request_type=known["request_type"],
+            latency_us=known["latency_us"],
+            priority=columns.get("priority", np.full_like(nothing, NO_PRIORITY)),
+            reuse_blocks=known["reuse_blocks"],
             route_names=route_names or [],
-            **known,
         )
 
     @property

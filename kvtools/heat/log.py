@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kvtools.heat.features import UNKNOWN, HeatColumns
+from kvtools.heat.features import NO_PRIORITY, REQUEST_TYPES, UNKNOWN, HeatColumns
 from kvtools.profile.keying import sent_rows
 from kvtools.profile.traffic import without_prompt
 from kvtools.table import digest64, integer_column, text_column
@@ -28,6 +28,9 @@ class HeatLog:
     named: bool = False
     parts: list[dict[str, NDArray[np.int64]]] = field(default_factory=list)
     routes: dict[str, int] = field(default_factory=dict)
+    request_types: dict[str, int] = field(
+        default_factory=lambda: {name: place for place, name in enumerate(REQUEST_TYPES)}
+    )
     names: list[str] = field(default_factory=list)
 
     def add(self, table: pd.DataFrame, keyed: Keyed) -> None:
@@ -35,9 +38,10 @@ class HeatLog:
         rows = np.sort(np.concatenate((keyed.rows, without_prompt(table, sent_rows(table)))))
         part = {name: integer_column(table, name, UNKNOWN)[rows] for name in _NUMBERS}
         part["keyed"] = np.isin(rows, keyed.rows).astype(np.int64)
-        routes, sessions = text_column(table, "route"), text_column(table, "session_id")
-        places = [self.routes.setdefault(name, len(self.routes)) if name else UNKNOWN for name in routes]
-        part["route"] = np.array(places, dtype=np.int64)[rows]
+        part["priority"] = integer_column(table, "priority", NO_PRIORITY)[rows]
+        part["route"] = _places(text_column(table, "route"), self.routes)[rows]
+        part["request_type"] = _places(text_column(table, "request_type"), self.request_types)[rows]
+        sessions = text_column(table, "session_id")
         # Digests of 64 bits: their bits as signed integers, which is all that telling them apart takes.
         part["session"] = np.array([digest64(name) for name in sessions], dtype=np.uint64).view(np.int64)[
             rows
@@ -67,11 +71,19 @@ class HeatLog:
             group=route,
             hit_tokens=np.full(len(route), UNKNOWN, dtype=np.int64),
             turn=turns(self.column("session")),
-            request_type=np.full(len(route), UNKNOWN, dtype=np.int64),
+            request_type=self.column("request_type"),
+            priority=self.column("priority"),
+            reuse_blocks=np.full(len(route), UNKNOWN, dtype=np.int64),
             route_names=list(self.routes),
+            request_types=list(self.request_types),
         )
 
-    def with_prompts(self, requests: RequestColumns, hit_tokens: NDArray[np.int64] | None) -> HeatColumns:
+    def with_prompts(
+        self,
+        requests: RequestColumns,
+        hit_tokens: NDArray[np.int64] | None,
+        reuse_blocks: NDArray[np.int64] | None = None,
+    ) -> HeatColumns:
         """Return the columns of the ``requests`` with a prompt, in log order; ``hit_tokens`` of the replayed cache.
 
         A log without routes is grouped by the first block of its prompts.
@@ -88,9 +100,18 @@ class HeatLog:
             group=route if (route != UNKNOWN).any() else first_blocks(requests),
             hit_tokens=unknown if hit_tokens is None else hit_tokens,
             turn=turns(self.column("session")[rows]),
-            request_type=unknown,
+            request_type=self.column("request_type")[rows],
+            priority=self.column("priority")[rows],
+            reuse_blocks=unknown if reuse_blocks is None else reuse_blocks,
             route_names=list(self.routes),
+            request_types=list(self.request_types),
         )
+
+
+def _places(names: list[str | None], known: dict[str, int]) -> NDArray[np.int64]:
+    """Return the place of each name among ``known``, to which new ones are added; ``UNKNOWN`` for none."""
+    places = [known.setdefault(name, len(known)) if name else UNKNOWN for name in names]
+    return np.array(places, dtype=np.int64)
 
 
 def first_blocks(requests: RequestColumns) -> NDArray[np.int64]:

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kvtools.heat.axes import HOTTER, axes_of, spoken
+from kvtools.heat.axes import axes_of, spoken
+from kvtools.heat.cuts import components, cut, cuts_in_two, cuts_of_more, stability
 from kvtools.heat.rules import HeatRules
-from kvtools.heat.split import (
-    LEAST_REQUESTS,
-    LEAST_SHARE,
-    LEAST_STABILITY,
-    VALLEY_LIMIT,
-    Line,
-    valley,
-)
+from kvtools.heat.split import LEAST_REQUESTS, LEAST_STABILITY, MERGED_VALLEY_LIMIT, VALLEY_LIMIT, Line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,30 +19,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kvtools.heat.axes import Axes
+    from kvtools.heat.cuts import Cut
     from kvtools.heat.features import HeatColumns
 
 FIT_REQUESTS = 50_000
 CHOICE_REQUESTS = 5_000
-RESAMPLES = 3
 LEAST_DIFFERENCE = 0.1
 """Classes whose frequency, steadiness, prefill work and reuse differ by less (in all) are neither hot nor cold."""
-
-METHODS = ("k-means", "Gaussian mixture")
-_COMPONENTS = (1, 2)
-_VARIANCE_FLOOR = 1e-3
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Candidate:
-    """One way to cut the log in two: ``valley`` is the density between the halves, ``names`` the axes."""
-
-    method: str
-    names: tuple[str, ...]
-    fitted: Any
-    valley: float
-
-    def second(self, points: NDArray[np.float64]) -> NDArray[np.bool_]:
-        return np.asarray(self.fitted.predict(points) == 1, dtype=np.bool_)
 
 
 class HeatModel:
@@ -60,7 +36,8 @@ class HeatModel:
     the means of the cold class, 0, and of the hot one, 1), ``n_classes``, ``method``, ``reason``, ``valley``,
     ``stability``. Neither the order of the rows nor anything but ``seed`` makes a difference.
 
-    The method and its axes are those with the deepest valley; labels from elsewhere are never looked at.
+    The method and its axes are those with the deepest valley; labels from elsewhere are never looked at. More
+    components than two are merged by direction.
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -71,7 +48,7 @@ class HeatModel:
         self.reason = ""
         self.valley: float | None = None
         self.stability: float | None = None
-        self._chosen: _Candidate | None = None
+        self._chosen: Cut | None = None
         self._line: Line | None = None
         self._hot_is_second = True
         self._parts: dict[bool, Any] = {}
@@ -118,44 +95,41 @@ class HeatModel:
             self.reason = "no meaningful split (all requests are alike)"
             return
         rows = free[_sample(axes.points[free], self.seed, FIT_REQUESTS)]
-        choice = rows[:CHOICE_REQUESTS]
-        candidates = [
-            found
-            for names in _axis_sets(axes.names)
-            for method in METHODS
-            if (found := _cut(axes.of(names)[choice], method, names, self.seed)) is not None
-        ]
-        candidates.sort(key=lambda found: found.valley)
         self.reason = "no meaningful split (no valley of density)"
-        for candidate in candidates:
-            self.valley = candidate.valley if self.valley is None else self.valley
-            if candidate.valley > VALLEY_LIMIT:
-                break
-            if self._settled(axes, rows, candidate):
-                return
+        # More components than two are only looked at where two do not part the log: three crowds in a row.
+        for cuts, limit in ((cuts_in_two, VALLEY_LIMIT), (cuts_of_more, MERGED_VALLEY_LIMIT)):
+            for found in sorted(
+                cuts(axes, rows[:CHOICE_REQUESTS], self.seed),
+                key=lambda one: (one.valley, one.method.components),
+            ):
+                self.valley = found.valley if self.valley is None else self.valley
+                if found.valley > limit:
+                    break
+                if self._settled(axes, rows, found, limit):
+                    return
 
-    def _settled(self, axes: Axes, rows: NDArray[np.int64], candidate: _Candidate) -> bool:
+    def _settled(self, axes: Axes, rows: NDArray[np.int64], candidate: Cut, limit: float) -> bool:
         """Fit the candidate to all of the sample; return whether it still stands there, and under resampling."""
         points = axes.of(candidate.names)[rows]
-        fitted = _cut(points, candidate.method, candidate.names, self.seed)
-        if fitted is None or fitted.valley > VALLEY_LIMIT:
+        fitted = cut(points, candidate.method, candidate.names, self.seed)
+        if fitted is None or fitted.valley > limit:
             return False
         second = fitted.second(points)
-        stability = _stability(points[:CHOICE_REQUESTS], fitted, self.seed)
-        if stability < LEAST_STABILITY:
+        survives = stability(points[:CHOICE_REQUESTS], fitted, self.seed)
+        if survives < LEAST_STABILITY:
             self.reason = "no meaningful split (labels do not survive resampling)"
             return False
-        hotter = _hotness(axes, rows, second)
+        hotter = float(axes.hotness[rows][second].mean() - axes.hotness[rows][~second].mean())
         if abs(hotter) < LEAST_DIFFERENCE:
             self.reason = "no meaningful split (two crowds, neither hotter)"
             return False
-        self.n_classes, self.valley, self.stability, self.reason = 2, fitted.valley, stability, ""
+        self.n_classes, self.valley, self.stability, self.reason = 2, fitted.valley, survives, ""
         self.method = f"{fitted.method} on {spoken(fitted.names)}"
         self._chosen, self._hot_is_second = fitted, hotter > 0
         self._line = Line.between(points, second if self._hot_is_second else ~second)
         for hot in (True, False):
             inside = points[(second == self._hot_is_second) == hot]
-            self._parts[hot] = _components(inside[:CHOICE_REQUESTS], self._line, self.seed)
+            self._parts[hot] = components(inside[:CHOICE_REQUESTS], self._line, self.seed)
         return True
 
     def _label(self, axes: Axes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
@@ -190,78 +164,6 @@ def quiet() -> Iterator[None]:
     with warnings.catch_warnings(), np.errstate(all="ignore"), threadpool_limits(1):
         warnings.simplefilter("ignore")
         yield
-
-
-def _axis_sets(names: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Return the sets of axes to try: each alone, lengths, rhythm, what a prefill costs, and all."""
-    sets: list[tuple[str, ...]] = [(name,) for name in names]
-    for together in (
-        ("prefill work", "output tokens"),
-        ("interval", "variation"),
-        ("prefill work", "interval"),
-        names,
-    ):
-        if set(together) <= set(names) and together not in sets:
-            sets.append(together)
-    return sets
-
-
-def _cut(points: NDArray[np.float64], method: str, names: tuple[str, ...], seed: int) -> _Candidate | None:
-    """Cut ``points`` in two, ``None`` where one half is next to nothing."""
-    fitted = _estimator(method, seed)
-    try:
-        fitted.fit(points)
-    except ValueError:  # fewer distinct points than halves
-        return None
-    second = fitted.predict(points) == 1
-    if not LEAST_SHARE <= second.mean() <= 1 - LEAST_SHARE:
-        return None
-    return _Candidate(method, names, fitted, valley(points, second))
-
-
-def _estimator(method: str, seed: int) -> Any:
-    from sklearn.cluster import KMeans  # noqa: PLC0415 - heavy
-    from sklearn.mixture import GaussianMixture  # noqa: PLC0415 - heavy
-
-    if method == "k-means":
-        return KMeans(2, n_init=2, random_state=seed)
-    return GaussianMixture(2, reg_covar=_VARIANCE_FLOOR, random_state=seed, init_params="kmeans")
-
-
-def _stability(points: NDArray[np.float64], fitted: _Candidate, seed: int) -> float:
-    """Return the mean adjusted Rand index between the labels and those of fits to bootstrap resamples."""
-    from sklearn.metrics import adjusted_rand_score  # noqa: PLC0415 - heavy
-
-    labels, chance, found = fitted.second(points), np.random.default_rng(seed), []
-    for _ in range(RESAMPLES):
-        drawn = points[chance.integers(0, len(points), len(points))]
-        again = _cut(drawn, fitted.method, fitted.names, seed)
-        found.append(0.0 if again is None else float(adjusted_rand_score(labels, again.second(points))))
-    return float(np.mean(found))
-
-
-def _hotness(axes: Axes, rows: NDArray[np.int64], second: NDArray[np.bool_]) -> float:
-    """Return by how much the second half is hotter: the signed difference of the means, over all axes known."""
-    points = axes.points[rows]
-    difference = points[second].mean(axis=0) - points[~second].mean(axis=0)
-    return float(
-        sum(HOTTER.get(name, 0) * part for name, part in zip(axes.names, difference.tolist(), strict=True))
-    )
-
-
-def _components(points: NDArray[np.float64], line: Line, seed: int) -> tuple[Any, NDArray[np.int64]]:
-    """Return the mixture of one class (one or two components, by BIC), and each component's rank, hottest first."""
-    from sklearn.mixture import GaussianMixture  # noqa: PLC0415 - heavy
-
-    fits = [
-        GaussianMixture(count, reg_covar=_VARIANCE_FLOOR, random_state=seed).fit(points)
-        for count in _COMPONENTS
-        if len(points) >= LEAST_REQUESTS or count == 1
-    ]
-    best = min(fits, key=lambda fit: float(fit.bic(points)))
-    ranks = np.empty(len(best.means_), dtype=np.int64)
-    ranks[np.argsort(-line.places(best.means_), kind="stable")] = np.arange(len(best.means_))
-    return best, ranks
 
 
 def _sample(points: NDArray[np.float64], seed: int, size: int) -> NDArray[np.int64]:

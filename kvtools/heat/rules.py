@@ -23,18 +23,8 @@ if TYPE_CHECKING:
 Label: TypeAlias = Literal["hot", "cold"]
 Op: TypeAlias = Literal["<=", ">", "in", "not_in"]
 
-NUMBERS = (
-    "prompt_tokens",
-    "recent_interval_s",
-    "recent_interval_cv",
-    "known_prefix_share",
-    "turn",
-    "priority",
-)
-"""Features that are compared with a bound (``<=``, ``>``)."""
-
 NAMES = ("route", "request_type")
-"""Features that are compared with names (``in``, ``not_in``), letter for letter."""
+"""Features that are compared with names (``in``, ``not_in``), letter for letter; all others with a bound."""
 
 DISK_CACHE_TOKENS = 8192
 """Prompts longer than this are cold whoever sends them, and are candidates for a disk cache (article's rule)."""

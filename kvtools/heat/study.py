@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kvtools.heat.forecast import Forecast, forecast
 from kvtools.heat.model import HeatModel
 from kvtools.heat.rules import ARTICLE_B, HEADER, OVER_8192_TOKENS, RuleSet
 from kvtools.heat.thresholds import Arrived, Thresholds, learn
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 HOT, COLD, NONE = 1, 0, -1
 """Codes of a class; ``NONE`` where the log has only one and no rule says more."""
+
+
+FORECAST_WINDOW_S = 15.0
+"""Article B warms up 10-15 s ahead of a cold burst."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +78,10 @@ def study_heat(columns: HeatColumns, *, article_b: bool = False, seed: int = 0) 
         free &= ~taken
     rules = RuleSet((*fixed, *learnt), thresholds.default if thresholds else "hot")
     return HeatStudy(columns, model, label, final, tuple(moved), thresholds, rules)
+
+
+def next_cold_burst(study: HeatStudy, utc_offset_min: int) -> Forecast:
+    """Return when cold requests come in a burst next; days begin at midnight of the zone."""
+    if not study.columns.timed:
+        return Forecast("no forecast: the log has no clock")
+    return forecast(study.columns.arrival_us, study.final == COLD, FORECAST_WINDOW_S, utc_offset_min)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kvtools.heat.features import UNKNOWN, as_known, recent
-from kvtools.heat.model import RESAMPLES, quiet
+from kvtools.heat.cuts import RESAMPLES
+from kvtools.heat.features import NO_PRIORITY, UNKNOWN, as_known, recent
+from kvtools.heat.model import quiet
 from kvtools.heat.rules import Condition, Rule
 from kvtools.heat.split import LEAST_REQUESTS
 
@@ -51,11 +52,14 @@ class Arrived:
             "recent_interval_cv": variation,
             "known_prefix_share": np.divide(hits, prompt, out=np.full(len(prompt), np.nan), where=prompt > 0),
             "turn": as_known(columns.turn),
+            "priority": np.where(
+                columns.priority == NO_PRIORITY, np.nan, columns.priority.astype(np.float64)
+            ),
         }
         return cls(
             numbers,
             {"route": columns.route, "request_type": columns.request_type},
-            {"route": columns.route_names, "request_type": ("cold", "hot")},
+            {"route": columns.route_names, "request_type": columns.request_types},
         )
 
     def fitting(self, rule: Rule) -> NDArray[np.bool_]:
@@ -264,6 +268,6 @@ def _conditions(path: Path, names: list[str], ranks: list[str]) -> tuple[Conditi
 
 
 def _rounded(bound: float, name: str) -> float:
-    if name in ("prompt_tokens", "turn"):
+    if name in ("prompt_tokens", "turn", "priority"):
         return float(np.floor(bound))
     return float(f"{bound:.{_DIGITS}g}")

@@ -22,6 +22,7 @@ from kvtools.readers.bodies import (
 )
 from kvtools.readers.labels import ID_NAMES, ROUTE_NAMES, SESSION_NAMES, TIME_NAMES, Labels, column_of
 from kvtools.readers.records import Rejected, count, first_of, int64, text, text_of
+from kvtools.readers.request_headers import stated
 from kvtools.readers.times import BadTime, arrival_us, arrivals_us, duration_us, utc_offset_min
 from kvtools.table import namespace_of
 
@@ -68,6 +69,10 @@ class ChatRecord(Body):
     completion: Any = None
     provider: Any = None
     attempt: Any = None
+    request_type: Any = None
+    headers: Any = None
+    request_headers: Any = None
+    metadata: Any = None
 
 
 _NOTHING = ChatRecord()
@@ -83,13 +88,19 @@ _TEXT_COLUMNS = {
     "output_text": column_of(("response", "completion"), _answer_of),
 }
 
+_SENT = ("request_type", "headers", "request_headers", "metadata")
+"""What the sender says of the request's urgency."""
+
 # Most lines set none of these: one comparison of tuples then stands for a look at each.
 _seldom = attrgetter(
     *(name for name in Body.__struct_fields__ if name not in (*_PROMPT_NAMES, *Labels.__struct_fields__)),
     *("usage", "output_tokens", "cached_tokens", "provider", "attempt"),
     *(name for _, spellings in _DURATIONS for name, _ in spellings),
+    *_SENT,
 )
 _NOTHING_SELDOM = _seldom(_NOTHING)
+_sent = attrgetter(*_SENT)
+_BUT_SENT = slice(-len(_SENT))
 
 
 def chat_rows(record: ChatRecord, path: str | None = None) -> list[Row]:
@@ -124,10 +135,10 @@ def _common(record: ChatRecord) -> Row:
     }
     if _seldom(record) == _NOTHING_SELDOM:
         row["namespace"] = _namespace(text(record.model))
-    else:
-        row |= request_columns(record)
-        row |= _measured(record)
-    return row
+        return row
+    row |= request_columns(record)
+    row |= _measured(record)
+    return row | _stated(record)
 
 
 def chat_columns(records: list[ChatRecord]) -> Columns | None:
@@ -136,8 +147,10 @@ def chat_columns(records: list[ChatRecord]) -> Columns | None:
     A column that says nothing of any of them is left out.
     """
     messages = [record.messages for record in records if record.messages]
-    plain = list(map(_seldom, records)).count(_NOTHING_SELDOM)
-    if not len(messages) == plain == len(records):
+    seldom = list(map(_seldom, records))
+    plain = seldom.count(_NOTHING_SELDOM) == len(seldom)
+    known = plain or all(values[_BUT_SENT] == _NOTHING_SELDOM[_BUT_SENT] for values in seldom)
+    if len(messages) != len(records) or not known:
         return None
     times = _times_of(records)
     tools = [record.tools for record in records]
@@ -149,9 +162,20 @@ def chat_columns(records: list[ChatRecord]) -> Columns | None:
             **({"utc_offset_min": list(map(utc_offset_min, times))} if str in set(map(type, times)) else {}),
             "namespace": _namespaces([record.model for record in records]),
             **{name: values for name, values_of in _TEXT_COLUMNS.items() if (values := values_of(records))},
+            **({} if plain else _all_stated(records)),
         }
     except (Rejected, BadTime):
         return None  # one of them is a reject
+
+
+def _stated(record: ChatRecord) -> Row:
+    kind, *holders = _sent(record)
+    return stated({"request_type": kind}, *holders)
+
+
+def _all_stated(records: list[ChatRecord]) -> Columns:
+    said = list(map(_stated, records))
+    return {name: [row.get(name) for row in said] for name in set().union(*said)}
 
 
 def _namespaces(models: list[Any]) -> list[str | None]:

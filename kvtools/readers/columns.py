@@ -15,16 +15,11 @@ import msgspec
 
 from kvtools.errors import UsageError
 from kvtools.readers.bodies import answer_text, token_ids
-from kvtools.readers.chat_jsonl import (
-    ID_NAMES,
-    ROUTE_NAMES,
-    SESSION_NAMES,
-    TIME_NAMES,
-    ChatRecord,
-    chat_rows,
-)
+from kvtools.readers.chat_jsonl import ChatRecord, chat_rows
 from kvtools.readers.hash_trace import TraceRecord, trace_rows
+from kvtools.readers.labels import ID_NAMES, ROUTE_NAMES, SESSION_NAMES, TIME_NAMES
 from kvtools.readers.records import Rejected, count, text
+from kvtools.readers.request_headers import HEADER_COLUMNS, PRIORITY_COLUMNS, TYPE_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -56,6 +51,7 @@ _TEXTS = {
     "status": ("status", "status_code"),
     "response": ("response", "completion", "output_text"),
     "provider": ("provider", "custom_llm_provider"),
+    "request_type": (*TYPE_COLUMNS, *_in(_REQUEST, "metadata.request_type")),
 }
 _DOCUMENTS = {
     "messages": ("messages", *_in(_REQUEST, "messages")),
@@ -68,14 +64,12 @@ _DOCUMENTS = {
 }
 _NUMBERS = {
     "block_size": ("block_size",),
+    "priority": (*PRIORITY_COLUMNS, "priority", *_in(_REQUEST, "priority")),
     "prompt_tokens": ("prompt_tokens", "input_length"),
     "output_tokens": ("output_tokens", "completion_tokens", "output_length"),
     "cached_tokens": ("cached_tokens",),
     **{name: (name,) for name in ("ttft_us", "ttft_ms", "ttft_s", "latency_us", "latency_ms", "latency_s")},
-    **{
-        name: (name, *_in(_REQUEST, name))
-        for name in ("priority", "n", "prompt_logprobs", "echo", "logprobs", "stream")
-    },
+    **{name: (name, *_in(_REQUEST, name)) for name in ("n", "prompt_logprobs", "echo", "logprobs", "stream")},
 }
 _USUAL: dict[str, tuple[str, ...]] = {**_TEXTS, **_DOCUMENTS, **_NUMBERS}
 """Per field of a request the places where tables keep it, the first one that holds something first."""
@@ -219,7 +213,7 @@ def _json(value: str, column: str) -> Any:
     try:
         return msgspec.json.decode(value)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        if column in _RESPONSE:
+        if column in (*_RESPONSE, *HEADER_COLUMNS):
             return None  # a failed call is answered by anything, and its request is still a request
         raise Rejected("bad_json", f"column {column[:40]} is not JSON") from None
 
@@ -250,7 +244,7 @@ def _rows(fields: dict[str, Any], *, milliseconds: bool) -> Iterator[Row]:
     answer = answer_text({key: fields.pop(key, None) for key in ("choices", "output")})
     fields.setdefault("response", answer)
     added: Row = {}
-    for name in ("namespace", "provider"):
+    for name in ("namespace", "provider", "request_type"):
         if value := text(fields.pop(name, None)):
             added[name] = value
     ids = _list("token_ids", fields.pop("token_ids", None))

@@ -24,6 +24,7 @@ from kvtools.readers.bodies import (
 )
 from kvtools.readers.chat_jsonl import ROUTE_NAMES, SESSION_NAMES, TIME_NAMES
 from kvtools.readers.records import Rejected, count, embedded, first, text
+from kvtools.readers.request_headers import stated
 from kvtools.readers.times import arrival_us, duration_us, utc_offset_min
 
 if TYPE_CHECKING:
@@ -35,9 +36,11 @@ _PROMPTS = ("messages", "prompt", "input")
 _IDS = ("request_id", "requestId", "id")
 # A response's date comes last: it is when the answer was there, and stands in only where no other time does.
 _TIMES = (*TIME_NAMES, "request_created_at", "startTime", "createdAt", "response_date")
+_HEADERS = ("headers", "request_headers")
+_PROPERTIES = ("properties", "request_properties")
 _PATHS = ("request_path", "path", "url", "uri")
 _STATUSES = ("status", "status_code", "response_status")
-_HELICONE = ("request_user_id", "properties", "request_properties", "delay_ms")
+_HELICONE = ("request_user_id", *_PROPERTIES, "delay_ms")
 """One of them makes a row Helicone's; elsewhere nobody knows the unit of a ``latency``."""
 _HELICONE_SESSION = "Helicone-Session-Id"
 _MILLISECONDS = {
@@ -54,7 +57,7 @@ _FIELDS = dict.fromkeys(
     (
         *_REQUESTS, *_RESPONSES, *_IDS, *_TIMES, *_PATHS, *_STATUSES, *_HELICONE, *ROUTE_NAMES, *SESSION_NAMES,
         *_COUNTS.values(), *(name for names in _MILLISECONDS.values() for name in names),
-        "model", "request_model", "usage", "latency", "provider",
+        "model", "request_model", "usage", "latency", "provider", *_HEADERS, "metadata",
     )
 )  # fmt: skip
 
@@ -79,7 +82,21 @@ def exchange_rows(record: Any) -> Iterator[Row]:
     body = body_of(request)
     body.model = body.model or first(record, ("model", "request_model"))
     path = text(first(record, _PATHS)) or text(envelope.get("url")) or text(envelope.get("path"))
-    yield from rows_of(_common(record, path) | request_columns(body), prompts_in(body, path))
+    row = _common(record, path) | request_columns(body) | _stated(record, request, envelope)
+    yield from rows_of(row, prompts_in(body, path))
+
+
+def _stated(record: Any, request: dict[str, Any], envelope: dict[str, Any]) -> Row:
+    """Return what headers say of the request's urgency, then its metadata and its properties."""
+    own = [_known(getattr(record, name), name) for name in (*_HEADERS, "metadata", *_PROPERTIES)]
+    return stated(envelope.get("headers"), *own, request.get("metadata"))
+
+
+def _known(value: Any, name: str) -> Any:
+    try:
+        return embedded(value, name)
+    except Rejected:
+        return None  # not what a request is made of
 
 
 def _request(value_of: Callable[[str], Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -105,7 +122,7 @@ def _holds_prompt(body: dict[str, Any]) -> bool:
 def _common(record: Any, path: str | None) -> Row:
     time = first(record, _TIMES)
     response, said, status = _response(record)
-    properties = first(record, ("properties", "request_properties"))
+    properties = first(record, _PROPERTIES)
     named = properties if isinstance(properties, dict) else {}
     row = {
         "request_id": text(first(record, _IDS)) or text(response.get("id")),

@@ -18,6 +18,7 @@ from kvtools.readers.chat_jsonl import usage_counts
 from kvtools.readers.document import Places, Record, chunks, decode_document, documents, rejected, route_at
 from kvtools.readers.lines import Line
 from kvtools.readers.records import Rejected, count, text
+from kvtools.readers.request_headers import stated
 from kvtools.readers.times import arrival_us, utc_offset_min
 from kvtools.readers.traced_prompt import Prompt, answer_of, prompt_of, tools_of, unwrapped
 from kvtools.table import namespace_of
@@ -135,8 +136,18 @@ def _rows(line: Line, trace: dict[str, Any], options: ReadOptions) -> Iterator[R
         "latency_us": _since(arrival, _get(found, "endTime", "end_time")),
         "status": "error" if error else None,
         "output_text": answer_of(found.get("output")),
+        **_stated(found, trace),
         **route_at(options.route_key, found, trace),
     }
+
+
+def _stated(found: dict[str, Any], trace: dict[str, Any]) -> Row:
+    """Return what metadata and tags say of the request's urgency, the observation's own before the trace's."""
+    own, shared = unwrapped(found.get("metadata")), unwrapped(trace.get("metadata"))
+    sent = (
+        own.get("requester_custom_headers") if isinstance(own, dict) else None
+    )  # LiteLLM's, as it sends them here
+    return stated(sent, own, unwrapped(found.get("tags")), shared, unwrapped(trace.get("tags")))
 
 
 def _get(holder: dict[str, Any], *names: str) -> Any:

@@ -25,6 +25,7 @@ from kvtools.readers.bodies import (
     usage_counts,
 )
 from kvtools.readers.records import Rejected, count, embedded, first, int64, text
+from kvtools.readers.request_headers import stated
 from kvtools.readers.times import arrival_us, utc_offset_min
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 _FIELDS = (
     "request_id", "id", "call_type", "startTime", "endTime", "completionStartTime", "model", "messages", "response",
     "prompt_tokens", "completion_tokens", "metadata", "cache_hit", "team_id", "session_id", "status",
-    "proxy_server_request", "model_parameters", "custom_llm_provider", "api_base",
+    "proxy_server_request", "model_parameters", "custom_llm_provider", "api_base", "request_tags",
 )  # fmt: skip
 LiteLLMRecord = msgspec.defstruct("LiteLLMRecord", [(n, Any, msgspec.field(default=None)) for n in _FIELDS])
 """The fields of a row that are read; every other field is skipped without being decoded."""
@@ -58,7 +59,25 @@ def litellm_rows(record: Any) -> Iterator[Row]:
     call = text(record.call_type) or ""
     prompts = prompts_in(body, "/embeddings" if "embedding" in call else None)
     _refuse_cut(prompts)
-    yield from rows_of(_common(record) | request_columns(body), prompts)
+    yield from rows_of(_common(record) | request_columns(body) | _stated(record), prompts)
+
+
+def _stated(record: Any) -> Row:
+    """Return what the headers of the call say of its urgency, then its tags and its metadata."""
+    metadata = embedded(record.metadata, "metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    sent = [metadata.get(name) for name in ("headers", "requester_custom_headers")]
+    own = [metadata.get(name) for name in ("requester_metadata", "spend_logs_metadata")]
+    request = embedded(record.proxy_server_request, "proxy_server_request")
+    if isinstance(request, dict):
+        body = embedded(request["body"], "proxy_server_request") if "body" in request else request
+        sent.insert(0, request.get("headers"))
+        own.insert(0, body.get("metadata") if isinstance(body, dict) else None)
+    try:
+        tags = embedded(record.request_tags, "request_tags")
+    except Rejected:
+        tags = None
+    return stated(*sent, tags, *own)
 
 
 def _body(record: Any) -> Body:

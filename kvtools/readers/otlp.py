@@ -17,6 +17,7 @@ import msgspec
 
 from kvtools.readers.document import Places, Record, chunks, decode_document, documents, rejected, route_at
 from kvtools.readers.records import Rejected, count, text
+from kvtools.readers.request_headers import stated
 from kvtools.readers.span_prompt import SpanText
 from kvtools.readers.times import BadTime, duration_us
 from kvtools.table import namespace_of
@@ -52,6 +53,7 @@ _CACHED_TOKENS = (
     "gen_ai.usage.cached_tokens",
 )
 _TTFT_SECONDS = ("gen_ai.latency.time_to_first_token", "gen_ai.response.time_to_first_chunk")
+_HEADERS = ("http.request.header.", "traceloop.association.properties.")
 _ERROR_CODES = (2, "2", "STATUS_CODE_ERROR")
 _LARGEST_TIME = 1 << 63
 _MOST_NESTED = 32
@@ -173,6 +175,7 @@ def _rows(line: Line, origin: _Resource | None, options: ReadOptions) -> Iterato
         "latency_us": latency,
         "status": "error" if failed else None,
         "output_text": spoken.answer(),
+        **_stated(found),
         **route_at(options.route_key, found, resource),
     }
 
@@ -182,6 +185,18 @@ def _is_model_call(found: dict[str, Any]) -> bool:
     if operation is not None:
         return operation in _MODEL_CALLS
     return any(key.startswith(_MODEL_MARKS) for key in found)
+
+
+def _stated(found: dict[str, Any]) -> Row:
+    """Return what the headers of the call say of its urgency (``http.request.header.<name>``, a list of values)."""
+    return stated(
+        {
+            key.removeprefix(prefix): value
+            for prefix in _HEADERS
+            for key, value in found.items()
+            if key.startswith(prefix)
+        }
+    )
 
 
 def _events(value: Any) -> list[tuple[str, dict[str, Any]]]:

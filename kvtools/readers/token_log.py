@@ -8,6 +8,7 @@ from kvtools.readers.base import JsonLinesReader, Row
 from kvtools.readers.bodies import given_media, token_ids
 from kvtools.readers.labels import ID_NAMES, ROUTE_NAMES, SESSION_NAMES, TIME_NAMES, Labels
 from kvtools.readers.records import count, first, int64, text
+from kvtools.readers.request_headers import stated
 from kvtools.readers.times import arrival_us
 from kvtools.table import namespace_of
 
@@ -25,6 +26,9 @@ class TokenRecord(Labels):
     output_tokens: Any = None
     cached_tokens: Any = None
     priority: Any = None
+    request_type: Any = None
+    headers: Any = None
+    metadata: Any = None
     prompt_logprobs: Any = None
     mm: list[Any] | None = None
 
@@ -50,6 +54,7 @@ def token_rows(record: TokenRecord) -> Iterator[Row]:
         "priority": int64(record.priority),
         "skip_lookup": None if record.prompt_logprobs is None else 1,
         "media": given_media(record.mm) if ids else None,
+        **stated({"request_type": record.request_type}, record.headers, record.metadata),
     }
 
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from kvtools.heat.features import UNKNOWN, uncached_tokens
+from kvtools.heat.features import UNKNOWN, rhythm, uncached_tokens
 from kvtools.heat.study import COLD, HOT
 from kvtools.model import share
+from kvtools.report.heat_forecast import ForecastFigures, forecast_figures
 from kvtools.report.traffic import Interarrival, Lengths, interarrival, lengths
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from kvtools.heat.features import HeatColumns
+    from kvtools.heat.forecast import Forecast
     from kvtools.heat.study import HeatStudy
 
 WINDOW_S = 5
@@ -37,6 +40,19 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
     p99_ms: float
 
 
+class GroupFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """How the groups of a class's requests arrive (route, else first block): p50 over the requests.
+
+    ``interval_s``: median gap; ``interval_cv``: its coefficient of variation, ``None`` where groups are too small;
+    ``burst_share``: gaps inside bursts (0..1), mean over the requests; ``per_minute``: requests.
+    """
+
+    interval_s: float
+    interval_cv: float | None
+    burst_share: float
+    per_minute: float
+
+
 class ClassFigures(msgspec.Struct, frozen=True, kw_only=True):
     """One class (``hot``, ``cold``, or ``all`` where there is one), after the rules; shares are of all classes."""
 
@@ -53,6 +69,9 @@ class ClassFigures(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens: Lengths | None
     interarrival_s: Interarrival | None
     latency: Latency | None
+    group: GroupFigures | None = None
+    turn: Lengths | None = None
+    reuse_blocks: Lengths | None = None
 
 
 class RuleFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +111,7 @@ class HeatFigures(msgspec.Struct, frozen=True, kw_only=True):
     cold_share: float | None
     cold_share_limit: float
     latency_limits: list[LatencyLimit]
+    forecast: ForecastFigures | None = None
 
 
 class ClassSimilarity(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,8 +122,8 @@ class ClassSimilarity(msgspec.Struct, frozen=True, kw_only=True):
     prefix_jaccard_consecutive: float | None = None
 
 
-def heat_figures(study: HeatStudy) -> HeatFigures:
-    """Return how the classes were found and what article B watches."""
+def heat_figures(study: HeatStudy, coming: tuple[Forecast, float] | None = None) -> HeatFigures:
+    """Return how the classes were found and what article B watches; ``coming``: a forecast, and its windows' s."""
     model, thresholds = study.model, study.thresholds
     has_classes = bool((study.final != -1).any())
     windows = _hot_shares(study) if has_classes else np.empty(0)
@@ -133,6 +153,7 @@ def heat_figures(study: HeatStudy) -> HeatFigures:
         cold_share=cold,
         cold_share_limit=COLD_SHARE_LIMIT,
         latency_limits=_latency_limits(_latency(study.columns.latency_us[study.final == HOT])),
+        forecast=None if coming is None else forecast_figures(*coming),
     )
 
 
@@ -172,6 +193,23 @@ def _class_figures(
         output_tokens=lengths(columns.output_tokens[rows]),
         interarrival_s=interarrival(np.sort(arrivals[arrivals != UNKNOWN])),
         latency=_latency(columns.latency_us[rows]),
+        group=_group_figures(columns, rows),
+        turn=lengths(columns.turn[rows]),
+        reuse_blocks=lengths(columns.reuse_blocks[rows]),
+    )
+
+
+def _group_figures(columns: HeatColumns, rows: NDArray[np.bool_]) -> GroupFigures | None:
+    beat = rhythm(columns)
+    if beat is None or not rows.any():
+        return None
+    variation = beat.cv[rows]
+    variation = variation[~np.isnan(variation)]
+    return GroupFigures(
+        interval_s=float(np.median(beat.interval_s[rows])),
+        interval_cv=float(np.median(variation)) if len(variation) else None,
+        burst_share=float(beat.burst_share[rows].mean()),
+        per_minute=float(np.median(beat.per_minute[rows])),
     )
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from kvtools import __version__
 from kvtools.report.heat import RuleFigures, heat_figures
+from kvtools.report.heat_forecast import ForecastFigures, forecast_figures
 from kvtools.report.model import Input
 
 if TYPE_CHECKING:
@@ -28,24 +29,6 @@ class NotInNginx(msgspec.Struct, frozen=True, kw_only=True):
     when: str
     label: str
     reason: str
-
-
-class ForecastFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """The next cold burst: the fields of ``kvtools.heat.forecast.Forecast``, its windows ``window_s`` long."""
-
-    window_s: float
-    reason: str
-    period: str | None
-    burst_requests: int | None
-    next_from_us: int | None
-    next_until_us: int | None
-    probability: float | None
-    brier: float | None
-    brier_baseline: float | None
-    beats_baseline: bool | None
-    now_probability: float | None
-    now_brier: float | None
-    now_beats_baseline: bool | None
 
 
 class RulesReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,9 +72,6 @@ def rules_report(
     """Return the report; ``coming``: the forecast and the seconds of its windows."""
     heat = heat_figures(study)
     forecast, window_s = coming
-    shown = {
-        name: getattr(forecast, name) for name in ForecastFigures.__struct_fields__ if name != "window_s"
-    }
     return RulesReport(
         schema_version=RULES_SCHEMA_VERSION,
         kvtools_version=__version__,
@@ -117,6 +97,6 @@ def rules_report(
             )
             for one in snippet.left_out
         ],
-        forecast=ForecastFigures(window_s=window_s, **shown),
+        forecast=forecast_figures(forecast, window_s),
         files=list(files),
     )

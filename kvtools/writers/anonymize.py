@@ -16,8 +16,18 @@ if TYPE_CHECKING:
     from kvtools.profile import Keyed
     from kvtools.writers.keyed_columns import BlockIds
 
-TEXTS = ("messages", "tools", "prompt", "token_ids", "media", "output_text", "status", "source")
-"""What is left out. Token ids are text; a status may quote a prompt, and a source is a path."""
+TEXTS = (
+    "messages",
+    "tools",
+    "prompt",
+    "token_ids",
+    "media",
+    "output_text",
+    "status",
+    "request_type",
+    "source",
+)
+"""What is left out. Token ids are text; a status may quote a prompt, a header anything, and a source is a path."""
 NAMES = ("request_id", "session_id", "route", "namespace")
 _HEX_BYTES = 8
 _LONGEST_KEY = blake2b.MAX_KEY_SIZE

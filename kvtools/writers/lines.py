@@ -61,7 +61,7 @@ def _tokens(row: Row, _: int) -> dict[str, Any]:
     record = _who(row)
     if "token_ids" in row:
         record["prompt_token_ids"] = row["token_ids"]
-    for name in ("output_tokens", "cached_tokens", "priority"):
+    for name in ("output_tokens", "cached_tokens", "priority", "request_type"):
         if name in row:
             record[name] = row[name]
     return record | _logprobs(row)
@@ -111,8 +111,9 @@ def _request(row: Row) -> dict[str, Any]:
             record[name] = msgspec.Raw(row[name].encode())
     if "messages" not in row and ("prompt" in row or "token_ids" in row):
         record["prompt"] = row.get("prompt", row.get("token_ids"))
-    if "priority" in row:
-        record["priority"] = row["priority"]
+    for name in ("priority", "request_type"):
+        if name in row:
+            record[name] = row[name]
     if "samples" in row:
         record["n"] = row["samples"]
     return record | _logprobs(row)
@@ -162,6 +163,7 @@ CHAT_JSONL = JsonLinesWriter(
         "latency_us",
         "status",
         "priority",
+        "request_type",
         "samples",
         "skip_lookup",
         "output_text",
@@ -173,14 +175,16 @@ CHAT_JSONL = JsonLinesWriter(
 OPENAI_BATCH = JsonLinesWriter(
     "openai-batch",
     frozenset({"request_id", "namespace", "route", "messages", "tools", "prompt", "token_ids"})
-    | {"priority", "samples", "skip_lookup"},
+    | {"priority", "request_type", "samples", "skip_lookup"},
     _batch,
 )
 """Requests to send: ``custom_id``, ``method``, ``url`` and the request under ``body``; no time, no answer."""
 
 TOKEN_LOG = JsonLinesWriter(
     "token-log",
-    _WHO | {"token_ids", "prompt_tokens", "output_tokens", "cached_tokens", "priority", "skip_lookup"},
+    _WHO
+    | {"token_ids", "prompt_tokens", "output_tokens", "cached_tokens", "priority", "request_type"}
+    | {"skip_lookup"},
     _tokens,
 )
 """Prompts as token ids. ``prompt_tokens`` is their number; a length without ids has no place."""

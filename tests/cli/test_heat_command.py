@@ -108,3 +108,67 @@ def test_a_request_for_several_answers_counts_its_first_lookup(tmp_path: Path) -
     log.write_text("\n".join(map(json.dumps, rows)))
     report = analyze(log, AnalyzeOptions(tokenizer="bytes", findings=False))
     assert [one.hit_rate for one in report.classes] == [99 * 96 / (100 * 100)]
+
+
+def test_headers_move_the_requests_that_the_model_would_have_elsewhere(tmp_path: Path) -> None:
+    """The first 40 requests say hot, the next 40 cold, ten say something else; the rest says nothing."""
+    truth = mixed_requests(4_000)
+    lines = ["request_id,timestamp,route,prompt_tokens,output_tokens,X-Request-Type"]
+    says = ["hot"] * 40 + ["cold"] * 40 + ["batch"] * 10 + [""] * 3_910
+    for number, (one, said) in enumerate(zip(truth, says, strict=True)):
+        at = 1_784_073_600 + one.arrival_ms / 1000
+        lines.append(f"r{number},{at:.3f},{one.route},{one.prompt_tokens},{one.output_tokens},{said}")
+    log = tmp_path / "log.csv"
+    log.write_text("\n".join([*lines, ""]))
+    out = tmp_path / "c.jsonl"
+    report = analyze(log, AnalyzeOptions(classes_out=out))
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["class_final"] for row in rows[:80]] == ["hot"] * 40 + ["cold"] * 40
+    assert [row["class_final"] for row in rows[80:]] == [row["class"] for row in rows[80:]]
+    hot, cold = [rule for rule in report.heat.rules if rule.name == "header"]
+    assert (hot.when, hot.requests) == ("request_type in hot", 40)
+    assert hot.moved == sum(row["class"] == "cold" for row in rows[:40])
+    assert (cold.when, cold.requests) == ("request_type in cold", 40)
+    assert cold.moved == sum(row["class"] == "hot" for row in rows[40:80])
+    # The classes of the sample are found without a mistake, so that the planted ones say how many are moved.
+    assert hot.moved == sum(one.cold for one in truth[:40])
+    assert cold.moved == sum(not one.cold for one in truth[40:80])
+    assert cold.moved > 0
+
+
+def test_a_burst_that_is_foretold_stands_on_the_page(kvtools: Run, tmp_path: Path) -> None:
+    """One short prompt a minute for 30 hours, and at 20 past seven hours out of ten a minute of prompts over 8,192."""
+    kept = [hour for hour in range(30) if hour % 10 not in (2, 5, 6)]
+    arrivals = [(60.0 * minute, 300) for minute in range(30 * 60 + 1)]
+    arrivals += [(3600.0 * hour + 1200 + 3 * place, 9000) for hour in kept for place in range(20)]
+    lines = [f"r{n},{1_784_073_600 + at:.3f},{tokens},5" for n, (at, tokens) in enumerate(sorted(arrivals))]
+    log = tmp_path / "log.csv"
+    log.write_text("\n".join(["request_id,timestamp,prompt_tokens,output_tokens", *lines, ""]))
+    ended = kvtools("analyze", log, "--format", "json")
+    report = json.loads(ended.out)
+    found = report["heat"]["forecast"]
+    # 30 hours have 4 windows of 15 s each in minute 20, and those of 21 hours burst, of 7,200 windows in all.
+    assert found["probability"] == pytest.approx((84 + 4 * 84 / 7200) / (120 + 4))
+    assert (found["period"], found["window_s"]) == ("hour", 15)
+    assert found["next_from_us"] == (1_784_073_600 + 30 * 3600 + 1200) * 1_000_000
+    told = " ".join(kvtools("analyze", log).out.split())
+    assert (
+        "next cold burst: Thu 16 Jul 2026 06:20:00 UTC to Thu 16 Jul 2026 06:21:00 UTC, 67.8 % in each 15 s"
+        in told
+    )
+    assert f"; {found['reason']} (Brier" in told
+
+
+def test_figures_of_groups_turns_and_reuse(tmp_path: Path) -> None:
+    """One byte a token, blocks of 16: a conversation of 100 turns, one a second, each 16 bytes longer than the last."""
+    log = tmp_path / "log.jsonl"
+    rows = [
+        {"id": f"r{n}", "ts": n, "session_id": "s", "prompt": "x" * (16 * (n + 1)) + "y"} for n in range(100)
+    ]
+    log.write_text("\n".join(map(json.dumps, rows)))
+    (only,) = analyze(log, AnalyzeOptions(tokenizer="bytes", findings=False)).classes
+    assert (only.turn.p50, only.turn.max) == (50.5, 100)
+    assert (only.group.interval_s, only.group.interval_cv, only.group.burst_share) == (1.0, 0.0, 0.0)
+    assert only.group.per_minute == pytest.approx(60 * 100 / 99)
+    # Turn n finds its first n - 1 blocks again, all of which the turn before used last: that many blocks.
+    assert (only.reuse_blocks.requests, only.reuse_blocks.p50, only.reuse_blocks.max) == (99, 50, 99)

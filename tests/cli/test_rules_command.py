@@ -12,7 +12,8 @@ import pytest
 
 from kvtools.heat.rules import HEADER, OVER_8192_TOKENS, Arriving, Condition, HeatRules, Rule, RuleSet
 from kvtools.heat.rules_file import read_rules, rules_yaml
-from kvtools.report.rules import ForecastFigures, NotInNginx, RulesReport
+from kvtools.report.heat_forecast import ForecastFigures
+from kvtools.report.rules import NotInNginx, RulesReport
 from kvtools.samples.mixed_traffic import mixed_requests, mixed_traffic
 
 if TYPE_CHECKING:
@@ -121,6 +122,33 @@ def test_what_was_seen_before_is_known_of_a_prompt(kvtools: Run, tmp_path: Path)
     ended = kvtools("label", log, "--tokenizer", "bytes", "--rules", tmp_path / "rules.yaml", "-o", out)
     assert ended.code == 0, ended.err
     assert [json.loads(line)["rule"] for line in out.read_text().splitlines()] == ["turn", "seen"] * 5
+
+
+def test_what_the_sender_says_of_a_request_is_followed(kvtools: Run, tmp_path: Path) -> None:
+    """The header counts before the model's rules, and behind the length; a name of one's own may have a rule too."""
+    rules = RuleSet(
+        (OVER_8192_TOKENS, *HEADER, Rule("own", (Condition("request_type", "in", ("batch", "eval")),), "cold"),
+         Rule("urgent", (Condition("priority", "<=", 0),), "hot")),
+        "cold",
+    )  # fmt: skip
+    (tmp_path / "rules.yaml").write_text(rules_yaml(rules))
+    said = [
+        ("hot", 50, "", "hot", "header"),
+        ("cold", 50, "0", "cold", "header"),
+        ("hot", 9000, "", "cold", "over-8192-tokens"),
+        ("batch", 50, "0", "cold", "own"),
+        ("Hot", 50, "", "cold", None),  # letter for letter, as in nginx
+        ("", 50, "-1", "hot", "urgent"),
+        ("", 50, "1", "cold", None),
+    ]
+    lines = [f"{n},{tokens},1,{kind},{priority}" for n, (kind, tokens, priority, *_) in enumerate(said)]
+    log, out = tmp_path / "log.csv", tmp_path / "out.jsonl"
+    log.write_text("\n".join(["timestamp,prompt_tokens,output_tokens,X-Request-Type,priority", *lines, ""]))
+    ended = kvtools("label", log, "--rules", tmp_path / "rules.yaml", "-o", out)
+    assert ended.code == 0, ended.err
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(row["class"], row["rule"]) for row in rows] == [tuple(one[3:]) for one in said]
+    assert "not known of any request" not in ended.err
 
 
 def test_rules_are_learnt_written_and_followed(kvtools: Run, tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from kvtools.errors import InputError
 from kvtools.heat.rules import (
     HEADER,
     NAMES,
-    NUMBERS,
     OVER_8192_TOKENS,
     Arriving,
     Condition,
@@ -31,7 +30,7 @@ names = st.text(st.characters(codec="utf-8", exclude_characters="\x85\ufeff"), m
 conditions = st.one_of(
     st.builds(
         Condition,
-        st.sampled_from(NUMBERS),
+        st.sampled_from([name for name in Arriving.__struct_fields__ if name not in NAMES]),
         st.sampled_from(["<=", ">"]),
         st.floats(allow_nan=False, allow_infinity=False),
     ),
