@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kvtools.cli.gate_options import gate_output
 from kvtools.cli.options import RESULT, only_given, with_options
 from kvtools.cli.output import keep_apart, result_to
 from kvtools.cli.values import at_least_one
@@ -52,7 +53,7 @@ def command(
     keep_apart(paths, {"-o": output})
     changes = dict(_pair(entry) for entry in stated)
     options = LintOptions(changes=changes, **only_given(given))
-    with result_to(output, utf8=output_format == "json") as write:
+    with gate_output(), result_to(output, utf8=output_format == "json") as write:
         report = lint_templates(paths, options)
         write(report.to_json() if output_format == "json" else render_lint(report))
     return report.exit_code

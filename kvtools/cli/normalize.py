@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kvtools.cli.gate_options import gate_output
 from kvtools.cli.options import CACHE, FILE, INTAKE, only_given, sized, with_options
 from kvtools.cli.output import keep_apart, result_to
+from kvtools.cli.report_files import LANG
 from kvtools.cli.values import comma_list
 
 if TYPE_CHECKING:
@@ -72,11 +74,12 @@ RUN = (
 
 @click.command("normalize")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH…")
-@with_options(REWRITING, RUN, CACHE, INTAKE)
+@with_options(REWRITING, RUN, (LANG,), CACHE, INTAKE)
 def command(
     paths: tuple[str, ...],
     output: Path | None,
     output_format: str,
+    lang: str,
     *,
     shown: bool,
     dry_run: bool,
@@ -101,12 +104,12 @@ def command(
     )
     changes = Changes() if shown else None
     options = NormalizeOptions(target=output, changed=changes, **only_given(sized(given)))
-    with result_to(None, utf8=output_format == "json") as write:
+    with gate_output(), result_to(None, utf8=output_format == "json") as write:
         with watched("normalizing") as watcher:
             report = normalize(paths, options, watcher)
         if changes is not None:
             write(changes.text())
-        write(report.to_json() if output_format == "json" else render_normalize(report))
+        write(report.to_json() if output_format == "json" else render_normalize(report, lang))
     if check and report.requests.changed:
         from kvtools.errors import GateFailed  # noqa: PLC0415 - used only here
 

@@ -1,11 +1,11 @@
-"""Texts that are one text in several byte forms: line ends, blanks at line ends, Unicode form."""
+"""Texts that are one text in several byte forms: line ends, kinds and numbers of blanks, Unicode form."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from kvtools.diagnosis.candidates import MAIN_ROUTE_SHARE, Candidate, Cluster
-from kvtools.normalize.forms import FORMS, OneForm, one_form
+from kvtools.normalize.forms import TEXT_RULES, OneForm, one_form
 from kvtools.table import digest64
 
 if TYPE_CHECKING:
@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from kvtools.fields import SectionText
 
 
+_RULES = tuple(TEXT_RULES)
+
+
 def form_clusters(texts: Sequence[SectionText], scale: int) -> list[Cluster]:
     """Return a cluster for each role, route and set of rules with which different texts become equal."""
     same: dict[tuple[str, str], list[SectionText]] = {}
     for text in texts:
-        same.setdefault((text.role, one_form(text.text)), []).append(text)
+        same.setdefault((text.role, one_form(text.text, _RULES)), []).append(text)
     found: dict[tuple[str, str | None, tuple[str, ...]], list[list[SectionText]]] = {}
     for (role, _), forms in same.items():
         if len(forms) > 1:
@@ -30,8 +33,8 @@ def form_clusters(texts: Sequence[SectionText], scale: int) -> list[Cluster]:
 
 def _needed(forms: Sequence[SectionText]) -> tuple[str, ...]:
     """Return the fewest rules that make all the texts one."""
-    rules = tuple(FORMS)
-    for rule in FORMS:
+    rules = _RULES
+    for rule in _RULES:
         fewer = tuple(kept for kept in rules if kept != rule)
         if len({one_form(text.text, fewer) for text in forms}) == 1:
             rules = fewer

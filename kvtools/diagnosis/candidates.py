@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kvtools.diagnosis.no_values import byte_forms, is_class, one_form_of
 from kvtools.normalize.hoist import Moves
 from kvtools.table import digest64
 
@@ -145,19 +146,25 @@ def _of_template(learned: Learned, route: str | None, bounds: Bounds) -> list[Ca
     template = learned.template
     behind = _stable_behind(learned, bounds)
     found = []
-    for unit in _units(learned):
+    units = _units(learned)
+    for unit in units:
         first, last = unit[0], unit[-1]
-        fields = tuple(_varying(learned, gap) for gap in unit)
+        rules = byte_forms(learned, unit)
+        # Where a whole text is one text in several forms, ``form_clusters`` tells it. A class is computed once per
+        # value as long as the cache keeps everything.
+        if (rules and len(units) == 1) or (not bounds.every_request and is_class(learned, unit)):
+            continue
+        fields = () if rules else tuple(_varying(learned, gap) for gap in unit)
         each = learned.requests if bounds.every_request else len(learned.texts)
         found.append(
             Candidate(
                 role=template.role,
                 route=route,
                 fields=fields,
-                kind=_kind(learned, unit),
+                kind=rules[0] if rules else _kind(learned, unit),
                 place=template.place_of(first),
-                moves=(Moves(template, unit),),
-                forms=(),
+                moves=() if rules else (Moves(template, unit),),
+                forms=(one_form_of(learned, rules),) if rules else (),
                 bound_tokens=behind[last] * each * bounds.scale,
                 context=(
                     template.literals[first][-LEFT_CHARS:],
@@ -251,7 +258,7 @@ def _merged(candidates: Sequence[Candidate]) -> Candidate:
         kind=first.kind,
         place=min(candidate.place for candidate in candidates),
         moves=tuple(moves for candidate in candidates for moves in candidate.moves),
-        forms=first.forms,
+        forms=tuple(form for candidate in candidates for form in candidate.forms),
         bound_tokens=sum(candidate.bound_tokens for candidate in candidates),
         context=first.context,
     )

@@ -91,7 +91,7 @@ def self_test(
             failed = ", ".join(dict.fromkeys(check.name for check in sound.checks if _fails(check)))
             raise GateFailed(f"self-test: {failed} fails already without the planted fault; mend that first.")
         with planted(one, options.analysis) as faulty:
-            found = _verdict(faulty, options, before, Watcher(watch.begin, watch.advance))
+            found = _verdict(faulty, options, before, watch.quiet())
     failed = "; ".join(check.message for check in found.checks if _fails(check))
     if found.passed:
         raise GateFailed(

@@ -118,7 +118,7 @@ def measured(
         raise InputError(
             "min-stable-prefix reads the log twice, and standard input is gone after once: name a file."
         )
-    quiet = Watcher(watcher.begin, watcher.advance)
+    quiet = watcher.quiet()
     given = options if one.values is None else replace(options, input_format="chat-jsonl", mapping=None)
     by_scope, by_route = take_in(
         one.paths, replace(given, rejects=None), quiet, lambda intake: _heads(intake, one)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kvtools import __version__
@@ -21,6 +23,8 @@ from kvtools.linting.chat_check import is_chat_template, lint_chat_template
 from kvtools.linting.check import unreadable
 from kvtools.linting.pieces import Unparsable
 from kvtools.linting.probing import SECONDS, Job
+from kvtools.linting.sources import Sources
+from kvtools.normalize.manifest import read_manifest
 from kvtools.report.lint import (
     LINT_SCHEMA_VERSION,
     LintCounts,
@@ -36,8 +40,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kvtools.flow.intake import PathLike
-    from kvtools.linting.sources import Source, Sources
+    from kvtools.linting.sources import Source
+    from kvtools.normalize.manifest import FieldEntry
     from kvtools.tokens import Tokenizer
+
+
+_VARIES: Changes = "request"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +75,9 @@ def lint_templates(paths: Sequence[PathLike] | PathLike, options: LintOptions | 
         if changes not in CHANGES:
             raise UsageError(f"{name}={changes}: a value changes {', '.join(CHANGES)}; name one of these.")
     named = [str(path) for path in (paths if isinstance(paths, (list, tuple)) else [paths])]
-    sources = read_templates(named)
+    sources, varying = _learned(read_templates(named), named)
     tokenizer = load_tokenizer(chosen.tokenizer, fast=False)
-    linted = _linted(sources, tokenizer, chosen)
+    linted = _linted(sources, tokenizer, chosen, varying)
     if all(one.kind == "unreadable" for one in linted):
         raise _nothing_read(linted, sources)
     templates = [_figures(_gated(one, chosen.min_stable_tokens)) for one in linted]
@@ -95,7 +103,43 @@ def lint_templates(paths: Sequence[PathLike] | PathLike, options: LintOptions | 
     )
 
 
-def _linted(sources: Sources, tokenizer: Tokenizer, options: LintOptions) -> list[TemplateLint]:
+def _learned(sources: Sources, named: Sequence[str]) -> tuple[Sources, dict[str, dict[str, Changes]]]:
+    """Return what is to be linted, and by template what the log it was learned from says of its fields.
+
+    A learned template has the values behind that varied in front of stable text: that is a fact, and a name is a hint.
+    Of a folder of learned templates only those are linted that a service is to use; ``logged`` keeps what was logged.
+    """
+    entries_of = cache(_entries)
+    shown = {Path(path).resolve() for path in named}
+    kept, skipped, varying = [], list(sources.skipped), {}
+    for source in sources.templates:
+        path = Path(source.name).resolve()
+        as_logged = entries_of(path.parent.parent).get(f"{path.parent.name}/{path.name}")
+        if as_logged and not {path, path.parent} & shown and set(path.parents) & shown:
+            skipped.append(source.name)
+            continue
+        kept.append(source)
+        fields = entries_of(path.parent).get(path.name, [])
+        varying[source.name] = dict.fromkeys((one.name for one in fields if one.moved), _VARIES)
+    return Sources(tuple(kept), sources.unreadable, tuple(sorted(skipped))), varying
+
+
+def _entries(folder: Path) -> dict[str, list[FieldEntry]]:
+    """Return the fields of learned templates by file, as logged and as served; nothing where none were learned."""
+    try:
+        manifest = read_manifest(folder)
+    except InputError:
+        return {}  # no manifest of ours that can be relied on: the templates are linted like any others
+    entries = manifest.templates if manifest else []
+    return {name: entry.fields for entry in entries for name in (entry.file, entry.logged)}
+
+
+def _linted(
+    sources: Sources,
+    tokenizer: Tokenizer,
+    options: LintOptions,
+    varying: Mapping[str, Mapping[str, Changes]],
+) -> list[TemplateLint]:
     found = [unreadable(file.name, Unparsable(file.line, file.reason)) for file in sources.unreadable]
     chats: list[Source] = []
     for source in sources.templates:
@@ -106,7 +150,8 @@ def _linted(sources: Sources, tokenizer: Tokenizer, options: LintOptions) -> lis
         if chat:
             chats.append(source)
         else:
-            found.append(lint_template(source.name, source.text, tokenizer, options.changes))
+            given = {**varying[source.name], **options.changes}
+            found.append(lint_template(source.name, source.text, tokenizer, given))
     jobs = [Job(source.name, source.text, source.special_tokens) for source in chats]
     answers: list[dict[str, Any]] = probe_chat_templates(jobs, options.probe_seconds)
     found += [

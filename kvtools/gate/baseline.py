@@ -41,6 +41,14 @@ class _Version(msgspec.Struct):
     kvtools_baseline: int | None = None
 
 
+def holds_baseline(data: bytes) -> bool:
+    """Return whether these bytes are a baseline, of whatever version."""
+    try:
+        return msgspec.json.decode(data, type=_Version).kvtools_baseline is not None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
+
+
 def baseline_of(report: Report, values_sha256: str | None) -> Baseline:
     """Return a report as a baseline; ``values_sha256`` where it was made from templates."""
     return Baseline(

@@ -15,8 +15,11 @@ DropClass: TypeAlias = Literal["minor", "major", "cliff"]
 LEAST_SAMPLES = 2
 """A median of fewer earlier samples is no baseline."""
 
+LEAST_DROP = 0.05
+"""From so many points of hit rate (0..1) on it is a drop."""
+
 _ROUNDING = 1e-9
-_CLASSES: tuple[tuple[float, DropClass], ...] = ((0.5, "cliff"), (0.2, "major"), (0.05, "minor"))
+_CLASSES: tuple[tuple[float, DropClass], ...] = ((0.5, "cliff"), (0.2, "major"), (LEAST_DROP, "minor"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,26 @@ class Drop:
     causes: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a key stands with its newest sample, at ``index``.
+
+    ``baseline`` is the median of the samples before it since the last drop, ``None`` where there are fewer than two;
+    ``drop`` is the key's last one, at ``index`` itself where the newest sample fell.
+    """
+
+    index: int
+    key: str
+    rate: float
+    baseline: float | None
+    drop: Drop | None
+
+    @property
+    def fell(self) -> bool:
+        """Whether the newest sample is the drop."""
+        return self.drop is not None and self.drop.index == self.index
+
+
 def drops(samples: Sequence[Sample]) -> list[Drop]:
     """Return the drops in ``samples``, in their order.
 
@@ -47,22 +70,31 @@ def drops(samples: Sequence[Sample]) -> list[Drop]:
     begins anew, so that a lower level that lasts is told once.
     Classes: minor from 0.05 on, major from 0.2, cliff from 0.5.
     """
+    return [one.drop for one in _walked(samples) if one.drop is not None and one.fell]
+
+
+def standings(samples: Sequence[Sample]) -> list[Standing]:
+    """Return where each key stands, in the order in which the keys came first."""
+    return list({one.key: one for one in _walked(samples)}.values())
+
+
+def _walked(samples: Sequence[Sample]) -> list[Standing]:
     level: dict[str, list[float]] = defaultdict(list)
     last: dict[str, Sample] = {}
+    fallen: dict[str, Drop] = {}
     found = []
     for index, sample in enumerate(samples):
         known = level[sample.key]
-        if len(known) >= LEAST_SAMPLES:
-            base = median(known)
-            drop_class = next(
-                (name for least, name in _CLASSES if base - sample.rate >= least - _ROUNDING), None
-            )
-            if drop_class is not None:
-                changed = _changed(last[sample.key].marks, sample.marks)
-                found.append(Drop(index, sample.key, base, sample.rate, drop_class, changed))
-                known.clear()
+        base = median(known) if len(known) >= LEAST_SAMPLES else None
+        fall = 0.0 if base is None else base - sample.rate
+        drop_class = next((name for least, name in _CLASSES if fall >= least - _ROUNDING), None)
+        if base is not None and drop_class is not None:
+            changed = _changed(last[sample.key].marks, sample.marks)
+            fallen[sample.key] = Drop(index, sample.key, base, sample.rate, drop_class, changed)
+            known.clear()
         known.append(sample.rate)
         last[sample.key] = sample
+        found.append(Standing(index, sample.key, sample.rate, base, fallen.get(sample.key)))
     return found
 
 

@@ -96,11 +96,11 @@ class Reader:
 
     def _reading(self, node: nodes.Node, shift: int, local: set[str]) -> Reading:
         found = Reading()
-        for one in _expressions(node):
-            self._take(one, shift, local, found)
+        for one, decides in _expressions(node):
+            self._take(one, shift, local, found, decides=decides)
         return found
 
-    def _take(self, node: nodes.Node, shift: int, local: set[str], found: Reading) -> None:
+    def _take(self, node: nodes.Node, shift: int, local: set[str], found: Reading, *, decides: bool) -> None:
         called = call_of(node)
         if called is not None:
             found.calls.append(replace(called, line=called.line + shift))
@@ -111,13 +111,22 @@ class Reader:
             return
         if root in self._made:
             # Each name once: values made of values made of values would double with every step.
-            made, names = self._made[root], {use.name for use in found.uses}
+            made = self._made[root]
             found.calls += [call for call in made.calls if call not in found.calls]
-            found.uses += [
-                replace(use, line=node.lineno + shift) for use in made.uses if use.name not in names
-            ]
-        elif root not in local:
-            found.uses.append(Use(name, node.lineno + shift, judge(name, self._given)))
+            uses = made.uses
+        else:
+            uses = [] if root in local else [Use(name, 0, judge(name, self._given))]
+        known = {(use.name, use.judgement) for use in found.uses} if root in self._made else set()
+        for use in uses:
+            judged = _choice(use.judgement) if decides else use.judgement
+            if (use.name, judged) not in known:
+                found.uses.append(Use(use.name, node.lineno + shift, judged))
+
+
+def _choice(judgement: Judgement) -> Judgement:
+    """Judge what only decides which text is printed: requests that it decides alike share it, as a class does."""
+    beyond = CHANGES.index(judgement.changes) > CHANGES.index("class")
+    return replace(judgement, changes="class") if beyond else judgement
 
 
 def _names_made(node: nodes.Node) -> Iterator[str]:
@@ -137,26 +146,29 @@ def _stored(node: nodes.Node) -> Iterator[nodes.Name]:
     return (name for name in node.find_all(nodes.Name) if name.ctx == "store")
 
 
-def _expressions(node: nodes.Node) -> Iterator[nodes.Node]:
+def _expressions(node: nodes.Node, *, decides: bool = False) -> Iterator[tuple[nodes.Node, bool]]:
     """Yield each outermost variable (``user.id`` as one) and each call that gives another value each time.
 
-    Methods of a variable count as the variable: ``text.strip()``; what decides an ``if`` or ``for`` counts too.
+    With each whether it stands in a condition, which prints nothing itself. Methods of a variable count as the
+    variable: ``text.strip()``; what a ``for`` runs over counts too.
     """
+    condition = node.test if isinstance(node, nodes.If | nodes.CondExpr) else None
     for child in node.iter_child_nodes():
-        if call_of(child) is not None:
-            yield child
-            if isinstance(child, nodes.Filter):
-                yield from _expressions(child)
-            continue
-        if isinstance(child, nodes.Call) and isinstance(child.node, nodes.Getattr):
-            method = child.node.node
-            yield from ([method] if dotted(method) else _expressions(child.node))
-            for argument in (*child.args, *(kwarg.value for kwarg in child.kwargs)):
-                yield from ([argument] if dotted(argument) else _expressions(argument))
-        elif dotted(child):
-            yield child
-        else:
-            yield from _expressions(child)
+        yield from _outermost(child, decides=decides or child is condition)
+
+
+def _outermost(node: nodes.Node, *, decides: bool) -> Iterator[tuple[nodes.Node, bool]]:
+    if call_of(node) is not None:
+        yield node, decides
+        if isinstance(node, nodes.Filter):
+            yield from _expressions(node, decides=decides)
+    elif isinstance(node, nodes.Call) and isinstance(node.node, nodes.Getattr):
+        for part in (node.node.node, *node.args, *(kwarg.value for kwarg in node.kwargs)):
+            yield from _outermost(part, decides=decides)
+    elif dotted(node):
+        yield node, decides
+    else:
+        yield from _expressions(node, decides=decides)
 
 
 def call_of(node: nodes.Node) -> Call | None:

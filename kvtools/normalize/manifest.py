@@ -10,7 +10,7 @@ import re
 import secrets
 import shutil
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
@@ -98,11 +98,13 @@ def template_name(template: SectionTemplate) -> str:
 class ValuesFile:
     """Writes the values of rewritten sections, one JSON line each.
 
-    ``names`` are those of given templates; the others have the names of learned ones.
+    ``names`` are those of given templates; the others have the names of learned ones. ``holds_lines`` has for each
+    template that was used its fields, and whether a value of it held a line feed.
     """
 
     file: BinaryIO
     names: Mapping[SectionTemplate, str] = field(default_factory=dict)
+    holds_lines: dict[str, dict[str, bool]] = field(default_factory=dict)
 
     def section(self, line: int, message: int | None, one: Rewritten) -> None:
         """Write all values of a section on ``line`` of the log, in its message (``None``: no message); if any moved."""
@@ -116,6 +118,13 @@ class ValuesFile:
         held = {gap.name: value for gap, value in zip(template.gaps, values, strict=True)}
         entry = {"line": line, "message": message, "template": name, "values": held}
         self.file.write(_ENCODE(entry) + b"\n")
+        lines = self.holds_lines.setdefault(name, {})
+        for gap, value in held.items():
+            lines[gap] = lines.get(gap, False) or "\n" in value
+
+    def one_line(self, name: str) -> frozenset[str]:
+        """Return the fields of a template that had values, none of which held a line feed."""
+        return frozenset(gap for gap, lines in self.holds_lines.get(name, {}).items() if not lines)
 
 
 def files_of(entries: Sequence[TemplateFile]) -> dict[str, bytes]:
@@ -177,10 +186,17 @@ def write_templates(directory: Path, entries: Sequence[TemplateFile]) -> None:
 
 @contextmanager
 def templates_written(directory: Path, entries: Sequence[TemplateFile]) -> Iterator[ValuesFile]:
-    """Do what ``write_templates`` does when the block ends without an error, with the values that it writes."""
+    """Do what ``write_templates`` does when the block ends without an error, with the values that it writes.
+
+    Fields none of whose values held a line feed are written as ``one_line``.
+    """
     names = {entry.moves.template: entry.name for entry in entries}
-    with _replaced(directory, files_of(entries)) as beside, (beside / VALUES).open("wb") as file:
-        yield ValuesFile(file, names)
+    with _replaced(directory, files_of(entries)) as beside:
+        with (beside / VALUES).open("wb") as file:
+            values = ValuesFile(file, names)
+            yield values
+        seen = [replace(entry, one_line=values.one_line(entry.name)) for entry in entries]
+        _write(directory, beside, files_of(seen))
 
 
 @contextmanager
@@ -192,10 +208,9 @@ def _replaced(directory: Path, files: Mapping[str, bytes]) -> Iterator[Path]:
     try:
         try:
             (beside / LOGGED).mkdir(parents=True)
-            for name, data in files.items():
-                (beside / name).write_bytes(data)
         except OSError as error:
             raise _unwritable(directory, error) from None
+        _write(directory, beside, files)
         yield beside
         try:
             if target.exists():
@@ -208,6 +223,14 @@ def _replaced(directory: Path, files: Mapping[str, bytes]) -> Iterator[Path]:
     finally:
         shutil.rmtree(beside, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def _write(directory: Path, beside: Path, files: Mapping[str, bytes]) -> None:
+    try:
+        for name, data in files.items():
+            (beside / name).write_bytes(data)
+    except OSError as error:
+        raise _unwritable(directory, error) from None
 
 
 def _check_ours(directory: Path) -> None:

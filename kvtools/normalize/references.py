@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -20,10 +21,13 @@ _PLACES = (
     rf"(?:以上|上述|上面的|下面的|以下|下列)(?:的)?(?:几个|这些|各)?{_THINGS_ZH}",
 )
 
+_NO_TEXT = re.compile("[\ud800-\udfff]")
+
 
 def refers_to_place(text: str) -> bool:
     """Tell whether the text names passages or examples by number or place ("document 2", "the examples above")."""
-    return _pattern().search(text) is not None
+    # The pattern is of UTF-8, which has no half of a pair: it is no word either.
+    return _pattern().search(_NO_TEXT.sub("?", text)) is not None
 
 
 @cache

@@ -6,12 +6,13 @@ docs/metrics.md.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
-from kvtools.errors import EXIT_DONE, EXIT_GATE_FAILED, InputError
+from kvtools.errors import EXIT_DONE, EXIT_GATE_FAILED
 from kvtools.report.model import Input
+from kvtools.report.read_back import read_back
 
 VERDICT_SCHEMA_VERSION = 1
 
@@ -100,12 +101,4 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             InputError: not a verdict, or one of another schema version.
         """
-        try:
-            version: Any = msgspec.json.decode(data, type=dict[str, Any]).get("schema_version")
-            if version != VERDICT_SCHEMA_VERSION:
-                raise InputError(
-                    f"the verdict has schema version {version}, this kvtools reads {VERDICT_SCHEMA_VERSION}."
-                )
-            return msgspec.json.decode(data, type=cls)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise InputError(f"not a kvtools verdict ({error}); write one with --format json.") from None
+        return read_back(data, cls, VERDICT_SCHEMA_VERSION, "verdict")

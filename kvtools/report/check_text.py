@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvtools.report.explain_text import printable
+from kvtools.report.layout import left
 from kvtools.report.numbers import counted
+from kvtools.report.phrases import size_of
+from kvtools.report.words import phrase, say, spoken, told, told_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,12 +16,17 @@ if TYPE_CHECKING:
     from kvtools.report.check import Cause, Check, Place, Verdict
 
 CAUSES_SHOWN = 5
-_WORDS = {"pass": "ok", "fail": "FAIL", "n/a": "n/a"}
-_NO_CAUSE = ("min-requests", "min-coverage", "max-cold-share")
+_WORDS = {"pass": phrase("ok"), "fail": phrase("FAIL"), "n/a": phrase("n/a")}
+_NO_CAUSE = ("min-requests", "min-coverage", "max-cold-share", "history")
 
 
-def render_check(verdict: Verdict) -> str:
-    """Return the verdict as text: failures with their causes, what passed, the checklists, what it is about."""
+def render_check(verdict: Verdict, lang: str = "en") -> str:
+    """Return the verdict as text in ``lang``: failures with causes, what passed, the checklists, what it is about."""
+    with spoken(lang):
+        return "\n".join(_lines(verdict)) + "\n"
+
+
+def _lines(verdict: Verdict) -> list[str]:
     gating = [check for check in verdict.checks if check.gates]
     failed = [check for check in gating if check.status == "fail"]
     lines: list[str] = []
@@ -28,8 +36,7 @@ def render_check(verdict: Verdict) -> str:
             lines += _causes(verdict.causes)
     lines += [_line(check) for check in gating if check.status != "fail"]
     lines += ["", *_checklists([check for check in verdict.checks if not check.gates])]
-    lines += [_basis(verdict)]
-    return "\n".join(lines) + "\n"
+    return [*lines, _basis(verdict)]
 
 
 def _explained(failed: list[Check]) -> Check | None:
@@ -38,14 +45,16 @@ def _explained(failed: list[Check]) -> Check | None:
 
 
 def _line(check: Check) -> str:
-    return f"{_WORDS[check.status]:<6}{printable(check.message)}"
+    return left(say(_WORDS[check.status]), 6) + told_line(printable(check.message))
 
 
 def _causes(causes: tuple[Cause, ...]) -> Iterator[str]:
     for cause in causes[:CAUSES_SHOWN]:
-        yield f"      cause: {printable(cause.message)}, {_where(cause.place)}"
+        message, place = told(printable(cause.message)), _where(cause.place)
+        yield "      " + say("cause: {message}, {place}", message=message, place=place)
     if len(causes) > CAUSES_SHOWN:
-        yield f"      and {counted(len(causes) - CAUSES_SHOWN, 'cause')} more (--format json lists all)"
+        more = counted(len(causes) - CAUSES_SHOWN, "cause")
+        yield "      " + say("and {causes} more (--format json lists all)", causes=more)
 
 
 def _where(place: Place) -> str:
@@ -57,19 +66,19 @@ def _checklists(checks: list[Check]) -> list[str]:
     if not checks:
         return []
     unknown = sum(check.status == "n/a" for check in checks)
-    lines = [
-        f"Checklists (for information: {counted(unknown, 'line')} not applicable, --format json says why)"
-    ]
+    sentence = phrase("Checklists (for information: {lines} not applicable, --format json says why)")
     return [
-        *lines,
+        say(sentence, lines=counted(unknown, "line")),
         *(f"  {_line(check).replace('FAIL', 'fail', 1)}" for check in checks if check.status != "n/a"),
     ]
 
 
 def _basis(verdict: Verdict) -> str:
     settings = verdict.settings
-    cache = (
-        "unlimited cache" if settings.capacity_blocks is None else counted(settings.capacity_blocks, "block")
+    made_with = say(
+        "{tokenizer}, {template} template",
+        tokenizer=told(printable(settings.tokenizer)),
+        template=printable(settings.chat_template),
     )
-    made_with = f"{printable(settings.tokenizer)}, {printable(settings.chat_template)} template"
-    return f"{made_with} · {settings.cache_model}, block {settings.block_size} · {cache}"
+    model = say("{model}, block {size}", model=told(settings.cache_model), size=settings.block_size)
+    return f"{made_with} · {model} · {size_of(settings.capacity_blocks)}"

@@ -27,6 +27,7 @@ _CHECKS = {
     "min-jaccard": "Consecutive requests have less text in common than the limit wants.",
     "min-prefix-jaccard": "Consecutive requests have less of their prefixes in common than the limit wants.",
     "max-cold-share": "More requests are cold than the limit allows.",
+    "history": "The newest hit rate is at least 5 points below the median of those before it.",
 }
 _FRONT = (
     "A value that varies stands in front of text that requests share, so that nothing behind it is reused."
@@ -34,6 +35,7 @@ _FRONT = (
 _CAUSES = {
     "placeholder-before-stable-text": _FRONT,
     "field-in-front": _FRONT,
+    "hit-rate-fell": "The hit rate fell below the median of those before it.",
     "cache-too-small": "The cache evicts prefixes before they are asked for again.",
 }
 

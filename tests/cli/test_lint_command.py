@@ -84,7 +84,7 @@ def test_text_of_a_folder(kvtools: Run, folder: Path) -> None:
     assert kvtools("lint-templates", ".", *BYTES).out == (
         "FAIL  1 warning, 1 note in 3 templates.\n"
         "  bytes tokenizer · text that is always printed; a block is reused only when full\n"
-        "  2 files skipped, no template: other.md, readme.txt\n"
+        "  2 files skipped, no template to serve: other.md, readme.txt\n"
         "\n"
         "bad.jinja2: 0 leading stable tokens before {{ session_id }} (line 1), 9 stable behind it\n"
         "  bad.jinja2:1: warning: placeholder-before-stable-text: {{ session_id }} (an id) defeats the reuse of "

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,6 +15,18 @@ HEAD = "a" * 64
 BYTES = ("--tokenizer", "bytes")
 
 Command: TypeAlias = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How the command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+Inside: TypeAlias = Callable[..., Ended]
 
 SCRIPT = Path(sys.executable).with_name("kvtools")
 KVTOOLS = [str(SCRIPT)] if SCRIPT.is_file() else [sys.executable, "-m", "kvtools"]
@@ -44,3 +57,23 @@ def log_lines(front: bool = False, requests: int = REQUESTS) -> list[dict[str, A
 def write_log(path: Path, lines: list[dict[str, Any]]) -> Path:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
+
+
+def two_crowds(apart: bool = False) -> list[dict[str, Any]]:
+    """Return 120 requests of 80 token ids each: two of three share their first 64 ids, every third has its own alone.
+
+    Desk has the even ones and shop the odd ones; with ``apart`` desk has all that share and shop the others.
+    """
+    lines = []
+    for number in range(120):
+        alone = number % 3 == 2
+        own = range(1000 * (number + 1), 1000 * (number + 1) + 80)
+        lines.append(
+            {
+                "id": f"r{number}",
+                "ts": number,
+                "tenant": ("shop" if alone else "desk") if apart else ("shop" if number % 2 else "desk"),
+                "prompt_token_ids": [*own] if alone else [*range(1, 65), *own[:16]],
+            }
+        )
+    return lines
