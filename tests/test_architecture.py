@@ -14,6 +14,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "kvtools"
 HUB = ("errors", "jit", "table", "model", "resources")
 RIVER = (
     "samples",
+    "executors",
     "readers",
     "chat",
     "tokens",
@@ -31,14 +32,16 @@ RIVER = (
     "diagnosis",
     "writers",
     "replay",
+    "plan",
     "report",
     "gate",
+    "monitor",
     "flow",
     "cli",
 )
 """Every room may import the hub and the rooms before it; flow alone joins them, cli calls flow."""
 
-PROCESSES = ("replay/vllm_worker.py",)
+PROCESSES = ("replay/vllm_worker.py", "plan/flags_worker.py")
 """Modules that are run as a process of their own, and so have an environment and a standard output."""
 
 ORDER = {name: place for place, name in enumerate((*HUB, *RIVER))}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from kvtools.cli.executor_options import EXECUTOR, kept_in
 from kvtools.cli.heat_options import CLASSES
 from kvtools.cli.next_steps import fixing_command, next_command
 from kvtools.cli.options import CACHE, FILE, INTAKE, only_given, sized, with_options
-from kvtools.cli.output import keep_apart, result_to
+from kvtools.cli.output import keep_apart, result_to, styled
 from kvtools.cli.report_files import FORMS, REPORTS, rendered, write_reports
 from kvtools.cli.values import at_least_one, block_counts, section_names
 
@@ -80,7 +80,7 @@ ANALYSIS = (
 
 @command.command("logs")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH…")
-@with_options(CACHE, ANALYSIS, CLASSES, INTAKE, FORMS, REPORTS)
+@with_options(CACHE, ANALYSIS, CLASSES, INTAKE, EXECUTOR, FORMS, REPORTS)
 def logs(
     paths: tuple[str, ...],
     output_format: str,
@@ -99,17 +99,17 @@ def logs(
     everything = given.pop("everything")
     further = {f"--report {kind}": path for kind, path in reports} | {"--classes-out": given["classes_out"]}
     keep_apart(paths, {"-o": output, "--rejects": given["rejects"], **further})
-    options = AnalyzeOptions(**only_given(sized(given)))
+    options = AnalyzeOptions(**only_given(sized(kept_in(given))))
     with result_to(output, utf8=output_format != "text") as write:
         with watched("reading") as watcher:
             report = analyze(paths, options, watcher)
         again = next_command(paths)
-        write_reports(report, reports, lang=lang, command=again)
+        write_reports(report, reports, lang=lang, command=again, everything=everything)
         if output_format != "text":
             write(rendered(report, output_format, lang=lang, command=again, everything=everything))
             return
         from kvtools.report.text import render_text  # noqa: PLC0415 - heavy
 
-        color = output is None and sys.stdout.isatty()
         fix = fixing_command(paths) if again and report.reachable and report.reachable.fixes else None
-        write(render_text(report, again=again, fix=fix, color=color, everything=everything))
+        color = styled(output)
+        write(render_text(report, again=again, fix=fix, color=color, everything=everything, lang=lang))

@@ -4,19 +4,68 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kvtools.profile import LogProfile, map_chunk
+from kvtools.executors import executor
+from kvtools.executors.kept import Kept
+from kvtools.flow.keyed_chunks import ChunkWork, KeyingSetup, Mapped, mapped_by
+from kvtools.profile import LogProfile
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kvtools.executors import Executor
     from kvtools.flow.diagnose import Gathered
     from kvtools.flow.heat import HeatStage
     from kvtools.flow.intake import Intake
+    from kvtools.readers import Chunk
 
 
 def fold_log(intake: Intake, gathered: Gathered, heat: HeatStage) -> LogProfile:
     """Return the profile of the log; ``gathered`` and ``heat`` take what they need of each chunk."""
+    options = intake.options
     profile = LogProfile()
-    for chunk, keyed, dropped in intake.chunks():
-        profile.merge(map_chunk(chunk, keyed, dropped))
-        gathered.add(chunk, keyed)
-        heat.add(chunk, keyed)
+    with executor(options.executor, options.workers, options.scheduler) as runner:
+        for chunk, result in _mapped(intake, runner):
+            intake.rejects.add(chunk.reject_rows())
+            intake.rejects.add(result.keyed.rejects)
+            profile.merge(result.profile)
+            gathered.add(chunk, result.keyed)
+            heat.add(chunk, result.keyed)
     return profile
+
+
+def _mapped(intake: Intake, runner: Executor) -> Iterator[tuple[Chunk, Mapped]]:
+    """Yield the chunks with what they come to. Those before the first prompt settle the keying, and are mapped here."""
+    chunks = intake.fresh_chunks()
+    for chunk, dropped in chunks:
+        yield chunk, mapped_by(intake.keying, chunk, dropped)
+        if intake.keying.kind is not None:
+            break
+    kept = _kept(intake)
+    yield from ChunkWork(runner, intake.keying, _setup(intake), kept).results(chunks)
+    if kept is not None:
+        kept.prune()
+
+
+def _setup(intake: Intake) -> KeyingSetup:
+    keying = intake.keying
+    return KeyingSetup(
+        template=keying.template,
+        tokenizer=intake.options.tokenizer,
+        fast=intake.fast,
+        block_size=keying.block_size,
+        rules=keying.rules,
+        strict=keying.strict,
+        kind=keying.kind,
+    )
+
+
+def _kept(intake: Intake) -> Kept | None:
+    folder = intake.options.cache_dir
+    if folder is None:
+        return None
+    kept = Kept.at(folder)
+    if kept is None:
+        intake.watcher.warn(
+            f"--cache-dir {folder}: not a folder of yours alone that can be written; nothing is kept."
+        )
+    return kept

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from kvtools.chat import ChatTemplate
+    from kvtools.executors import ExecutorName
     from kvtools.model import Rules
     from kvtools.profile import Counts, Keyed
     from kvtools.readers import Chunk, InputLog
@@ -40,7 +41,8 @@ class IntakeOptions:
     """How to read a log; a field that is ``None`` is settled by the log.
 
     ``rejects`` receives a JSON line per rejected record; ``strict`` stops at the first. ``mapping`` names, for
-    CSV and parquet, the source of each column.
+    CSV and parquet, the source of each column. ``executor`` (with its ``workers`` or ``scheduler``) says where
+    ``analyze`` makes keys of chunks; in ``cache_dir`` it keeps what it made, for the next run.
     """
 
     input_format: str | None = None
@@ -52,15 +54,28 @@ class IntakeOptions:
     rejects: Path | None = None
     strict: bool = False
     mapping: Mapping[str, str] | None = None
+    executor: ExecutorName = "serial"
+    workers: int | None = None
+    scheduler: str | None = None
+    cache_dir: Path | None = None
 
 
 @dataclass(slots=True)
 class Watcher:
-    """What a long run tells whoever waits: how far it is, and what went wrong on the way."""
+    """What a long run tells whoever waits: how far it is, and what went wrong on the way.
+
+    ``phase`` names what is done from here on, and what ``begin`` and ``advance`` count: bytes, requests, or nothing
+    (an empty unit: how long it takes is not known). ``begin`` follows it where something is counted.
+    """
 
     begin: Callable[[int], None] = lambda _: None
     advance: Callable[[int], None] = lambda _: None
     warn: Callable[[str], None] = lambda _: None
+    phase: Callable[[str, str], None] = lambda _name, _unit: None
+
+    def quiet(self) -> Watcher:
+        """Return a watcher of a pass over what was read before: what is wrong with it has been told."""
+        return Watcher(self.begin, self.advance, phase=self.phase)
 
 
 @dataclass(slots=True)
@@ -74,19 +89,26 @@ class Intake:
     template: ChatTemplate
     tokenizer: Tokenizer
     keying: Keying
+    fast: bool = True
     tallies: list[FileTally] = field(default_factory=list)
 
     def chunks(self) -> Iterator[tuple[Chunk, Keyed, int]]:
         """Yield each chunk with its keyed requests and the number of repeated calls that were dropped from it."""
+        for chunk, dropped in self.fresh_chunks():
+            keyed = self.keying.key(chunk.requests)
+            self.rejects.add(chunk.reject_rows())
+            self.rejects.add(keyed.rejects)
+            yield chunk, keyed, dropped
+
+    def fresh_chunks(self) -> Iterator[tuple[Chunk, int]]:
+        """Yield each chunk without the repeated calls, and how many these were; rejects are not recorded."""
         once = Deduplicator()
+        self.watcher.phase("reading", "bytes")
         self.watcher.begin(self.log.size_bytes())
         reading = ReadOptions(self.options.route_key, self.options.strict, self.options.mapping)
         for chunk in read(self.log, reading, self.tallies, self.watcher.advance):
-            fresh, dropped = once.first_time(chunk)
-            keyed = self.keying.key(fresh.requests)
-            self.rejects.add(chunk.reject_rows())
-            self.rejects.add(keyed.rejects)
-            yield fresh, keyed, dropped
+            yield once.first_time(chunk)
+        self.watcher.phase("replaying", "")
 
     def again(self) -> Iterator[pd.DataFrame]:
         """Yield the tables of the same chunks once more; nothing is counted, rejected or keyed a second time.
@@ -95,11 +117,13 @@ class Intake:
             ChangedInput: at the end of the pass, where a file is not what it was in the first.
         """
         once = Deduplicator()
+        self.watcher.phase("reading again", "bytes")
         self.watcher.begin(self.log.size_bytes())
         reading = ReadOptions(self.options.route_key, self.options.strict, self.options.mapping)
         tallies: list[FileTally] = []
         for chunk in read(self.log, reading, tallies, self.watcher.advance):
             yield once.first_time(chunk)[0].requests
+        self.watcher.phase("pricing fixes", "")
         for before, now in zip(self.tallies, tallies, strict=True):
             if before.sha256 != now.sha256:
                 raise ChangedInput(f"{now.path} changed while it was read: copy it and read the copy.")
@@ -181,7 +205,7 @@ def _intake(
     template = load(options.chat_template)
     tokenizer = load_tokenizer(options.tokenizer, fast=fast)
     keying = Keying(template, tokenizer, options.block_size, options.rules, options.strict)
-    return Intake(log, options, watcher, rejects, template, tokenizer, keying)
+    return Intake(log, options, watcher, rejects, template, tokenizer, keying, fast)
 
 
 def _nothing_to_analyze(counts: Counts, tallies: list[FileTally]) -> InputError:

@@ -8,7 +8,7 @@ its first place. The first difference raises ``FastTokenizerDiffers``, and the r
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,13 @@ _CONTEXT_CHARS = 24
 _CODE_POINTS = 0x110000
 
 
+class Checks(NamedTuple):
+    """What was compared in a stretch of a run: how many prompts, and which code points."""
+
+    prompts: int
+    code_points: NDArray[np.int64]
+
+
 @dataclass(slots=True)
 class CheckedTokenizer:
     """The fast tokenizer beside its reference. ``checked_prompts`` and ``checked_code_points`` count comparisons."""
@@ -40,6 +47,21 @@ class CheckedTokenizer:
         default_factory=lambda: np.zeros(_CODE_POINTS, dtype=np.bool_), repr=False
     )
     _frame: tuple[list[int], list[int]] | None = None
+    _taken: int = 0
+    _known: list[int] = field(default_factory=list, repr=False)
+
+    def taken_checks(self) -> Checks:
+        """Return what was compared since this was asked for last: another process adds it to its own."""
+        checks = Checks(self.checked_prompts - self._taken, np.array(self._known, dtype=np.int64))
+        self._taken, self._known = self.checked_prompts, []
+        return checks
+
+    def add_checks(self, checks: Checks) -> None:
+        """Count what another process compared; a code point that was met here too counts once."""
+        fresh = checks.code_points[~self._seen[checks.code_points]]
+        self._seen[fresh] = True
+        self.checked_prompts += checks.prompts
+        self.checked_code_points += len(fresh)
 
     @property
     def name(self) -> str:
@@ -103,6 +125,7 @@ class CheckedTokenizer:
                 place = text.index(chr(point))
                 excerpts.append(text[max(0, place - _CONTEXT_CHARS) : place + _CONTEXT_CHARS + 1])
                 self._seen[point] = True
+                self._known.append(point)
         return excerpts
 
 
