@@ -10,15 +10,22 @@ import click
 from kvtools.cli.explain import SHOWN
 from kvtools.cli.options import CACHE, INTAKE, RESULT, only_given, sized, with_options
 from kvtools.cli.output import keep_apart, result_to
+from kvtools.cli.report_files import LANG
 
 
 @click.command("diff")
 @click.argument("first", metavar="A|ID_A")
 @click.argument("second", metavar="B|ID_B")
 @click.argument("paths", nargs=-1, metavar="[PATH…]")
-@with_options(SHOWN, CACHE, INTAKE, RESULT)
+@with_options(SHOWN, CACHE, INTAKE, RESULT, (LANG,))
 def command(
-    first: str, second: str, paths: tuple[str, ...], output_format: str, output: Path | None, **given: Any
+    first: str,
+    second: str,
+    paths: tuple[str, ...],
+    output_format: str,
+    output: Path | None,
+    lang: str,
+    **given: Any,
 ) -> None:
     """Compare two requests of a log, or two logs.
 
@@ -43,10 +50,10 @@ def command(
     with result_to(output, utf8=output_format == "json") as write, watched("reading") as watcher:
         if paths:
             requests = diff_requests((first, second), paths, options, watcher)
-            write(requests.to_json() if output_format == "json" else render_request_diff(requests))
+            write(requests.to_json() if output_format == "json" else render_request_diff(requests, lang))
         else:
             both = diff_logs((first, second), options, watcher)
-            write(both.to_json() if output_format == "json" else render_log_diff(both))
+            write(both.to_json() if output_format == "json" else render_log_diff(both, lang))
 
 
 def _may_be_log(name: str) -> bool:

@@ -10,6 +10,7 @@ import click
 
 from kvtools.cli.options import CACHE, INTAKE, RESULT, only_given, sized, with_options
 from kvtools.cli.output import keep_apart, result_to
+from kvtools.cli.report_files import LANG
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,8 +28,10 @@ SHOWN = (
 @click.command("explain")
 @click.argument("name", metavar="REQ_ID")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH…")
-@with_options(SHOWN, CACHE, INTAKE, RESULT)
-def command(name: str, paths: tuple[str, ...], output_format: str, output: Path | None, **given: Any) -> None:
+@with_options(SHOWN, CACHE, INTAKE, RESULT, (LANG,))
+def command(
+    name: str, paths: tuple[str, ...], output_format: str, output: Path | None, lang: str, **given: Any
+) -> None:
     """Show where a request parts from the nearest earlier one.
 
     REQ_ID is a request's id or its place in the log (path:line). The nearest is the earlier request with the
@@ -45,4 +48,7 @@ def command(name: str, paths: tuple[str, ...], output_format: str, output: Path 
         with watched("reading") as watcher:
             report = explain(name, paths, options, watcher)
         again = None if "-" in paths else shlex.join(["kvtools", *sys.argv[1:]])
-        write(report.to_json() if output_format == "json" else render_explanation(report, again=again))
+        if output_format == "json":
+            write(report.to_json())
+        else:
+            write(render_explanation(report, again=again, lang=lang))

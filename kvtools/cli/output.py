@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager
 from functools import partial
@@ -40,6 +41,12 @@ def _print(text: str, *, utf8: bool) -> None:
         raise
     except OSError as error:
         raise InputError(f"standard output: cannot be written ({error.strerror}); use -o FILE.") from None
+
+
+def styled(output: Path | None) -> bool:
+    """Return whether the result may carry colour and weight: on a terminal, unless NO_COLOR or TERM=dumb forbid it."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return output is None and sys.stdout.isatty() and not plain
 
 
 def keep_apart(paths: Sequence[str], outputs: Mapping[str, Path | None]) -> None:

@@ -8,6 +8,7 @@ import click
 
 from kvtools.cli.options import FILE, INTAKE, only_given, with_options
 from kvtools.cli.output import keep_apart
+from kvtools.cli.report_files import LANG
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,8 +42,8 @@ EXPORT = (
 
 @click.command("rules")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH…")
-@with_options(EXPORT, INTAKE)
-def command(paths: tuple[str, ...], target: Path, output_format: str, **given: Any) -> None:
+@with_options(EXPORT, (LANG,), INTAKE)
+def command(paths: tuple[str, ...], target: Path, output_format: str, lang: str, **given: Any) -> None:
     """Learn from PATH… which requests are hot and which are cold, and write the rules.
 
     DIR receives rules.yaml (for kvtools label and kvtools.heat.rules.HeatRules), nginx.conf (sets X-Request-Type,
@@ -66,4 +67,4 @@ def command(paths: tuple[str, ...], target: Path, output_format: str, **given: A
             return
         from kvtools.report.rules_text import render_rules  # noqa: PLC0415 - heavy
 
-        write(render_rules(report))
+        write(render_rules(report, lang))

@@ -104,7 +104,7 @@ def again(options: NormalizeOptions, last: Stage) -> NormalizeOptions:
 
 def quiet(watcher: Watcher) -> Watcher:
     """Return a watcher of a pass over lines that were read before: what is wrong with them has been told."""
-    return Watcher(watcher.begin, watcher.advance)
+    return watcher.quiet()
 
 
 def staged(
@@ -260,6 +260,7 @@ def _written(
         earlier = None if last is None else SidecarReader(last.sidecar)
         if last is not None:
             told.origins = last.origins
+        intake.watcher.phase("rewriting", "bytes")
         intake.watcher.begin(intake.log.size_bytes())
         for file in intake.log.files:
             if last is None:

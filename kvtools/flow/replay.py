@@ -190,6 +190,7 @@ def _run(
         engine = replace(engine, step_time=speed.step_time())
     watcher = intake.watcher
     if not simulated:
+        watcher.phase("replaying", "requests")
         watcher.begin(len(log))
     journal = _journal(engine, log, spec, options, intake, simulated=simulated)
     try:
@@ -259,6 +260,6 @@ def _report(
             max_num_batched_tokens=scheduler.max_num_batched_tokens,
             step_time=None if speed is None else speed.describe(),
         ),
-        replays=[replay_figures(result) for result in results],
+        replays=[replay_figures(result, log.arrival_us) for result in results],
         compare=compared,
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kvtools.model import share
+from kvtools.report.words import say, told
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,9 +69,13 @@ def compare_figures(comparison: Comparison, names: tuple[str, str], ids: Sequenc
 def headline(compare: Compare) -> str:
     """Say in one sentence whether prediction and observation agree."""
     total = compare.equal_requests + compare.different_requests
-    return (
-        f"Predicted {100 * (compare.predicted_hit_rate or 0):.2f} %, {compare.observed} counted "
-        f"{100 * (compare.observed_hit_rate or 0):.2f} %: equal in {compare.equal_requests:,} of {total:,} requests."
+    return say(
+        "Predicted {predicted} %, {observer} counted {observed} %: equal in {equal} of {total} requests.",
+        predicted=f"{100 * (compare.predicted_hit_rate or 0):.2f}",
+        observer=told(compare.observed),
+        observed=f"{100 * (compare.observed_hit_rate or 0):.2f}",
+        equal=f"{compare.equal_requests:,}",
+        total=f"{total:,}",
     )
 
 
@@ -78,14 +83,23 @@ def differences(compare: Compare) -> list[str]:
     """Return the lines that say where they differ and why, none where they agree."""
     if not compare.different_requests:
         return []
-    lines = ["Where they differ"]
-    lines += [f"  {count:,} requests: {reason}" for reason, count in compare.reasons.items()]
+    lines = [say("Where they differ")]
+    for reason, count in compare.reasons.items():
+        lines.append("  " + say("{count} requests: {reason}", count=f"{count:,}", reason=told(reason)))
     lines += [
-        f"    {one.id}: predicted {one.predicted_hit_tokens:,}, counted {one.observed_hit_tokens:,} tokens"
+        f"    {one.id}: "
+        + say(
+            "predicted {predicted}, counted {observed} tokens",
+            predicted=f"{one.predicted_hit_tokens:,}",
+            observed=f"{one.observed_hit_tokens:,}",
+        )
         for one in compare.differences[:DIFFERENCES_SHOWN]
     ]
-    if compare.different_requests > DIFFERENCES_SHOWN:
-        lines.append(
-            f"    and {compare.different_requests - DIFFERENCES_SHOWN:,} more (--format json lists all)"
-        )
-    return lines
+    return [*lines, *left_out(compare.different_requests - DIFFERENCES_SHOWN, "    ")]
+
+
+def left_out(more: int, indent: str = "  ") -> list[str]:
+    """Return the line that says how many were not listed, none where all were."""
+    if more <= 0:
+        return []
+    return [indent + say("and {count} more (--format json lists all)", count=f"{more:,}")]

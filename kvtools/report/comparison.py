@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from kvtools import __version__
 from kvtools.errors import InputError
 from kvtools.report.findings_text import what
 from kvtools.report.markdown import plain
 from kvtools.report.model import SCHEMA_VERSION
+from kvtools.report.words import phrase, say, spoken, told
 
 if TYPE_CHECKING:
     from kvtools.report.findings import Finding
@@ -91,14 +93,14 @@ def _figures(before: Report, after: Report) -> list[Row]:
         return next((n.capacity_blocks for n in report.cache_needed if n.share_of_ceiling == 0.9), None)
 
     return [
-        _row("hit rate", "share", rate_of(before), rate_of(after)),
-        _row("unlimited cache", "share", ceiling_of(before), ceiling_of(after)),
-        _row("within reach", "share", _reach(before), _reach(after)),
-        _row("variable text", "share", before.variable_share, after.variable_share),
-        _row("Jaccard of text", "ratio", jaccard_of(before), jaccard_of(after)),
-        _row("blocks for 90 %", "blocks", needed_by(before), needed_by(after)),
-        _row("prompt tokens", "tokens", _tokens(before), _tokens(after)),
-        _row("requests", "requests", before.requests, after.requests),
+        _row(phrase("hit rate"), "share", rate_of(before), rate_of(after)),
+        _row(phrase("unlimited cache"), "share", ceiling_of(before), ceiling_of(after)),
+        _row(phrase("within reach"), "share", _reach(before), _reach(after)),
+        _row(phrase("variable text"), "share", before.variable_share, after.variable_share),
+        _row(phrase("Jaccard of text"), "ratio", jaccard_of(before), jaccard_of(after)),
+        _row(phrase("blocks for 90 %"), "blocks", needed_by(before), needed_by(after)),
+        _row(phrase("prompt tokens"), "tokens", _tokens(before), _tokens(after)),
+        _row(phrase("requests"), "requests", before.requests, after.requests),
     ]
 
 
@@ -140,31 +142,41 @@ _CACHE = ("model", "block_size", "capacity_blocks", "rules", "outputs")
 def shown(row: Row, value: float | None, *, signed: bool = False) -> str:
     """Return a figure of a row for people; a change of a share is in points."""
     if value is None:
-        return "n/a"
+        return say("n/a")
     sign = "+" if signed else ""
     if row.unit == "share":
-        return f"{100 * value:{sign}.1f} {'pt' if signed else '%'}"
+        points = f"{100 * value:{sign}.1f}"
+        return say("{points} pt", points=points) if signed else f"{points} %"
     return f"{value:{sign}.2f}" if row.unit == "ratio" else f"{value:{sign},}"
 
 
-def render_comparison(found: Comparison) -> str:
-    """Return the comparison for a terminal."""
+def render_comparison(found: Comparison, lang: str = "en") -> str:
+    """Return the comparison in ``lang`` for a terminal."""
+    with spoken(lang):
+        return _rendered(found)
+
+
+def _rendered(found: Comparison) -> str:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("", no_wrap=True, overflow="ellipsis", max_width=34)
-    for name in ("before", "after", "change"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in (*found.figures, *found.routes):
-        table.add_row(
-            row.name, shown(row, row.before), shown(row, row.after), shown(row, row.change, signed=True)
-        )
+    for name in (phrase("before"), phrase("after"), phrase("change")):
+        table.add_column(say(name), justify="right", no_wrap=True)
+    named = [(say(row.name), row) for row in found.figures] + [(row.name, row) for row in found.routes]
+    for name, row in named:
+        figures = shown(row, row.before), shown(row, row.after), shown(row, row.change, signed=True)
+        table.add_row(Text(name), *figures)
     lines = [
-        *(f"gone: {cause}" for cause in found.causes_gone),
-        *(f"new: {cause}" for cause in found.causes_new),
-        *(f"NOT THE SAME SETTINGS: {difference}" for difference in found.differences),
+        *(say("gone: {cause}", cause=_told_cause(cause)) for cause in found.causes_gone),
+        *(say("new: {cause}", cause=_told_cause(cause)) for cause in found.causes_new),
+        *(say("NOT THE SAME SETTINGS: {difference}", difference=one) for one in found.differences),
     ]
     page = io.StringIO()
     Console(file=page, width=80, highlight=False).print(table)
     return "\n".join([line.rstrip() for line in page.getvalue().splitlines()] + lines) + "\n"
+
+
+def _told_cause(cause: str) -> str:
+    return " · ".join(map(told, cause.split(" · ")))
 
 
 def comparison_markdown(found: Comparison) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from kvtools.report.explain_text import basis, excerpt_lines, printable, shown_name, where
+from kvtools.report.explain_text import basis, excerpt_lines, in_language, printable, shown_name, where
 from kvtools.report.numbers import counted, percent, short
+from kvtools.report.words import say, spoken
 
 if TYPE_CHECKING:
     from kvtools.report.diff import DiffedLog, LogDiff, RequestChange, RequestDiff
@@ -15,8 +16,8 @@ CHANGES_SHOWN = 5
 BLOCKS_SHOWN = 3
 
 
-def render_request_diff(report: RequestDiff) -> str:
-    """Return two requests side by side as text."""
+def render_request_diff(report: RequestDiff, lang: str = "en") -> str:
+    """Return two requests side by side as text in ``lang``."""
     a, b = (shown_name(side.request) for side in (report.a, report.b))
     length, block_size = report.a.request.prompt_tokens, report.cache.block_size
     lines = []
@@ -45,11 +46,11 @@ def render_request_diff(report: RequestDiff) -> str:
         tokens = counted(side.request.prompt_tokens, "token")
         lines.append(f"  {name}: {tokens}, {side.hit_tokens:,} hit · {printable(side.request.source)}")
     lines += basis(report.settings, report.cache, report.coverage)
-    return "\n".join(lines) + "\n"
+    return "\n".join(in_language(lines, lang)) + "\n"
 
 
-def render_log_diff(report: LogDiff) -> str:
-    """Return two logs side by side as text."""
+def render_log_diff(report: LogDiff, lang: str = "en") -> str:
+    """Return two logs side by side as text in ``lang``."""
     lines = [
         f"Hit rate {_rates(report)}, each log alone from an empty cache.",
         *_log("A", report.a),
@@ -61,7 +62,9 @@ def render_log_diff(report: LogDiff) -> str:
     more = len(report.changes) - CHANGES_SHOWN
     if more > 0:
         lines.append(f"  and {more:,} more (--format json lists all)")
-    return "\n".join([*lines, *_next(report)]) + "\n"
+    with spoken(lang):
+        following = _next(report)
+    return "\n".join([*in_language(lines, lang), *following]) + "\n"
 
 
 def _rates(report: LogDiff) -> str:
@@ -148,4 +151,4 @@ def _next(report: LogDiff) -> list[str]:
     paths = report.a.inputs[0].path, report.b.inputs[0].path
     if "<stdin>" in paths:
         return []
-    return ["", "Next: " + shlex.join(["kvtools", "diff", first.a_source, first.b_source, *paths])]
+    return ["", say("Next: ") + shlex.join(["kvtools", "diff", first.a_source, first.b_source, *paths])]

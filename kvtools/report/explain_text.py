@@ -8,6 +8,7 @@ from rich.cells import cell_len
 
 from kvtools.prefixes.parting import RUN_TOKENS
 from kvtools.report.numbers import counted
+from kvtools.report.words import say, spoken, told, told_line
 
 if TYPE_CHECKING:
     from kvtools.report.explain import CacheFigures, Explanation, Parting, RequestName, Shown
@@ -20,18 +21,33 @@ WHOLE = "prompt"
 _VALUE_CELLS, _BEFORE_CELLS, _EXCERPT_CELLS = 32, 12, 60
 
 
-def render_explanation(report: Explanation, *, again: str | None = None) -> str:
-    """Return the report as text; ``again``: the command that made it, to build the next step from."""
+def render_explanation(report: Explanation, *, again: str | None = None, lang: str = "en") -> str:
+    """Return the report as text in ``lang``; ``again``: the command that made it, to build the next step from."""
     lines = [headline(report), *_parting(report), *_behind(report), *_hits(report), _which(report)]
     lines += basis(report.settings, report.cache, report.coverage)
+    lines = in_language(lines, lang)
     if (
         again is not None
         and report.parting is not None
         and report.parting.masked
         and _has_text(report.parting)
     ):
-        lines += ["", f"Next: {again} --show-text"]
+        with spoken(lang):
+            lines += ["", f"{say('Next: ')}{again} --show-text"]
     return "\n".join(lines) + "\n"
+
+
+def in_language(lines: list[str], lang: str) -> list[str]:
+    """Return finished lines in ``lang``; an excerpt of a prompt stays as it is."""
+    with spoken(lang):
+        return [_told_excerpt(line) if "▌" in line else told_line(line) for line in lines]
+
+
+def _told_excerpt(line: str) -> str:
+    """Return the excerpt as it is, with its name behind it told: ``this request`` or an id."""
+    excerpt, gap, name = line.rpartition("▐")
+    between = name.rpartition("   ")
+    return excerpt + gap + between[0] + between[1] + told(between[2])
 
 
 def shown_name(request: RequestName) -> str:

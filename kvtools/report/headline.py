@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvtools.report.findings_text import within_reach
 from kvtools.report.numbers import counted, percent
+from kvtools.report.words import phrase, say
 
 if TYPE_CHECKING:
     from kvtools.report.model import Cache, Hits, PromptTokens, Report, Similarity
@@ -35,27 +36,37 @@ def headline_of(found: Replayed) -> str:
     """Return the answer in one sentence."""
     cache, ceiling = found.cache, found.ceiling
     if not ceiling.hit_tokens:
-        return (
-            f"0.0 % hit rate: no two prompts share their first block of {cache.block_size:,} tokens; "
-            "no cache, however large, could hit."
+        return say(
+            "0.0 % hit rate: no two prompts share their first block of {count} tokens; "
+            "no cache, however large, could hit.",
+            count=f"{cache.block_size:,}",
         )
     size = counted(cache.capacity_blocks or 0, "block")
     if cache.refused_requests:
         return _headline_with_refused(found, size)
-    now = f"{percent(cache.hit_rate)} of prompt tokens hit"
+    now, most = percent(cache.hit_rate), percent(ceiling.hit_rate)
     if cache.capacity_blocks is None:
-        return f"{now} the prefix cache{within_reach(found.report)}."
+        return within_reach(found.report, now)
     if not cache.hit_tokens:
-        return f"0.0 % hit rate in {size}: too small for this traffic; {percent(ceiling.hit_rate)} without a limit."
-    return f"{now} in {size}; {percent(ceiling.hit_rate)} in an unlimited cache."
+        sentence = phrase("0.0 % hit rate in {size}: too small for this traffic; {most} without a limit.")
+        return say(sentence, size=size, most=most)
+    return say(
+        "{now} of prompt tokens hit in {size}; {most} in an unlimited cache.", now=now, size=size, most=most
+    )
 
 
 def _headline_with_refused(found: Replayed, size: str) -> str:
     """Say first that the figure is about some of the requests: the larger ones never run in this cache."""
-    cache = found.cache
+    cache, most = found.cache, percent(found.ceiling.hit_rate)
     if not cache.queried_tokens:
-        return f"No request fits into {size}: nothing would run. {percent(found.ceiling.hit_rate)} without a limit."
-    return (
-        f"{cache.refused_requests:,} of {found.report.requests:,} requests do not fit into {size} and are refused; "
-        f"{percent(cache.hit_rate)} of the others' prompt tokens hit."
+        return say(
+            "No request fits into {size}: nothing would run. {most} without a limit.", size=size, most=most
+        )
+    return say(
+        "{refused} of {requests} requests do not fit into {size} and are refused; "
+        "{now} of the others' prompt tokens hit.",
+        refused=f"{cache.refused_requests:,}",
+        requests=f"{found.report.requests:,}",
+        size=size,
+        now=percent(cache.hit_rate),
     )

@@ -9,6 +9,8 @@ import msgspec
 from kvtools.normalize.tool_forms import DUPLICATE_TOOL_NAME
 from kvtools.report.model import Coverage, Input, Settings
 from kvtools.report.numbers import counted, percent
+from kvtools.report.phrases import size_of
+from kvtools.report.words import phrase, say, spoken, told
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,46 +71,70 @@ class NormalizeReport(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.format(msgspec.json.encode(self), indent=2).decode() + "\n"
 
 
-def render_normalize(report: NormalizeReport) -> str:
-    """Return the report as text: the gain, where the requests went, what restores them."""
-    requests = report.requests
-    lines = [_headline(report)]
-    gone = [f"{requests.changed:,} requests rewritten", f"{requests.unchanged:,} unchanged"]
+def render_normalize(report: NormalizeReport, lang: str = "en") -> str:
+    """Return the report as text in ``lang``: the gain, where the requests went, what restores them."""
+    with spoken(lang):
+        lines = [_gone(report.requests), *_stays(report.requests), *_kept(report), *_fields(report.fields)]
+        return "\n".join([_headline(report), *(f"  {line}" for line in lines)]) + "\n"
+
+
+def _gone(requests: NormalizedRequests) -> str:
+    """Return where the requests went."""
+    gone = [
+        say("{count} requests rewritten", count=f"{requests.changed:,}"),
+        say("{count} unchanged", count=f"{requests.unchanged:,}"),
+    ]
     if requests.refused:
-        gone.append(f"{requests.refused:,} refused, passed through unchanged (--refused FILE lists them)")
-    lines.append(" · ".join(gone))
+        refused = f"{requests.refused:,}"
+        gone.append(
+            say("{count} refused, passed through unchanged (--refused FILE lists them)", count=refused)
+        )
+    return " · ".join(gone)
+
+
+def _stays(requests: NormalizedRequests) -> list[str]:
+    """Return what stays as it is, and why."""
+    lines = []
     stays = {name: count for name, count in requests.reasons.items() if name != DUPLICATE_TOOL_NAME}
     if stays:
-        lines.append("stays: " + ", ".join(f"{name} {count:,}" for name, count in stays.items()))
+        reasons = ", ".join(f"{name} {count:,}" for name, count in stays.items())
+        lines.append(say("stays: {reasons}", reasons=reasons))
     if DUPLICATE_TOOL_NAME in requests.reasons:
         same = counted(requests.reasons[DUPLICATE_TOOL_NAME], "request")
-        lines.append(f"{same} with two tools of one name: these stay in their order")
+        lines.append(say("{requests} with two tools of one name: these stay in their order", requests=same))
     if requests.not_read:
-        lines.append(f"{counted(requests.not_read, 'line')} without a request passed through unchanged")
+        left = counted(requests.not_read, "line")
+        lines.append(say("{lines} without a request passed through unchanged", lines=left))
+    return lines
+
+
+def _kept(report: NormalizeReport) -> list[str]:
+    """Return what became of the values."""
+    lines = []
     if "mask" in report.mode:
-        lines.append("values are lost: for analysis only, not to be sent")
-    elif requests.changed:
-        how = "kvtools restore gives them back" if report.output else "nothing was written"
-        lines.append(f"every rewrite was restored byte for byte and is stable on a second pass; {how}")
+        lines.append(say("values are lost: for analysis only, not to be sent"))
+    elif report.requests.changed:
+        how = say("kvtools restore gives them back") if report.output else say("nothing was written")
+        sentence = phrase("every rewrite was restored byte for byte and is stable on a second pass; {how}")
+        lines.append(say(sentence, how=how))
     if report.place == "prompt-end":
-        lines.append("values of system messages stand behind the last user message: they cross roles")
-    lines += _fields(report.fields)
-    return "\n".join([lines[0], *(f"  {line}" for line in lines[1:])]) + "\n"
+        lines.append(say("values of system messages stand behind the last user message: they cross roles"))
+    return lines
 
 
 def _headline(report: NormalizeReport) -> str:
     before, after = percent(report.hit_rate.before), percent(report.hit_rate.after)
-    cache = "unlimited cache" if report.capacity_blocks is None else counted(report.capacity_blocks, "block")
-    same = f"(replayed, {cache}, block {report.block_size})"
+    cache = size_of(report.capacity_blocks)
+    same = say("(replayed, {cache}, block {size})", cache=cache, size=report.block_size)
     if not report.requests.changed:
-        return f"{before}: nothing to change that pays {same}."
+        return say("{rate}: nothing to change that pays {same}.", rate=before, same=same)
     if report.fields:
         fields = len({(field.role, field.route, field.name) for field in report.fields})
-        what = f"after moving {counted(fields, 'field')} behind the stable text"
+        what = say("after moving {fields} behind the stable text", fields=counted(fields, "field"))
     else:
-        what = "after masking" if "mask" in report.mode else "in one byte form"
+        what = say("after masking") if "mask" in report.mode else say("in one byte form")
     rate = before if report.hit_rate.after is None else f"{before} → {after}"
-    return f"{rate} {what} {same}."
+    return say("{rate} {what} {same}.", rate=rate, what=what, same=same)
 
 
 def _fields(fields: Sequence[MovedField]) -> list[str]:
@@ -122,6 +148,7 @@ def _fields(fields: Sequence[MovedField]) -> list[str]:
     for (role, route), (names, templates) in sorted(
         moved.items(), key=lambda item: (-max(item[1][0].values()), item[0][0], item[0][1] or "")
     ):
-        where = f"{role}, route {route}" if route else role
-        lines.append(f"{where}: {', '.join(sorted(names))} ({counted(len(templates), 'template')})")
+        where = say("{role}, route {route}", role=told(role), route=route) if route else told(role)
+        said, files = ", ".join(sorted(names)), counted(len(templates), "template")
+        lines.append(say("{where}: {names} ({templates})", where=where, names=said, templates=files))
     return lines

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
+from kvtools.report.words import in_english, say
+
 _TRACE_LIMIT_US = 10**14
 """Arrivals below this (1973 as an epoch time) count from the start of a trace."""
 
 
 def percent(part: float | None) -> str:
     """Return a share (0..1) as ``28.3 %``, ``n/a`` where it is unknown."""
-    return "n/a" if part is None else f"{100 * part:.1f} %"
+    return say("n/a") if part is None else f"{100 * part:.1f} %"
 
 
 def ratio(value: float | None) -> str:
     """Return a similarity (0..1) with two digits."""
-    return "n/a" if value is None else f"{value:.2f}"
+    return say("n/a") if value is None else f"{value:.2f}"
 
 
 def short(count: int) -> str:
@@ -27,7 +29,9 @@ def short(count: int) -> str:
 
 def counted(count: int, thing: str, things: str | None = None) -> str:
     """Return ``1 block``, ``2,000 blocks``; ``things`` where the plural is not the word with an s."""
-    return f"{count:,} {thing}" if count == 1 else f"{count:,} {things or thing + 's'}"
+    if count == 1 and in_english():
+        return f"1 {thing}"
+    return say(f"{{count}} {things or thing + 's'}", count=f"{count:,}")
 
 
 def blocks(count: int) -> str:
@@ -41,12 +45,24 @@ def blocks(count: int) -> str:
 def period(first_us: int, last_us: int, utc_offset_min: int = 0) -> str:
     """Return the time a log covers, in its own zone, or a length where a trace counts from its own start."""
     if last_us < _TRACE_LIMIT_US:
-        return f"{_length((last_us - first_us) // 1_000_000)} long"
+        return say("{length} long", length=_length((last_us - first_us) // 1_000_000))
     zone = timezone(timedelta(minutes=utc_offset_min))
     first, last = (datetime.fromtimestamp(us // 1_000_000, zone) for us in (first_us, last_us))
-    end = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%d %b %Y %H:%M}"
+    end = f"{last:%H:%M}" if first.date() == last.date() else minute(last)
     name = f"{first:%z}" if utc_offset_min else "UTC"
-    return f"{first:%d %b %Y %H:%M} - {end} {name}"
+    return f"{minute(first)} - {end} {name}"
+
+
+def minute(moment: datetime) -> str:
+    """Return a moment to the minute, the date as people write it."""
+    return f"{day(moment)} {moment:%H:%M}"
+
+
+def day(moment: datetime) -> str:
+    """Return a date as people write it."""
+    if in_english():
+        return f"{moment:%d %b %Y}"
+    return say("{year}-{month}-{day}", year=moment.year, month=moment.month, day=moment.day)
 
 
 def seconds(duration: float) -> str:

@@ -8,6 +8,7 @@ import msgspec
 
 from kvtools.model import share
 from kvtools.report.numbers import counted, percent
+from kvtools.report.words import say
 from kvtools.sessions import EXTENDS, NAMED, find_sessions, repeats, split_reuse, tiers
 
 if TYPE_CHECKING:
@@ -77,16 +78,23 @@ def session_figures(requests: RequestColumns, result: ReplayResult) -> SessionFi
 
 def session_lines(figures: SessionFigures) -> list[str]:
     """Return what to print: how many, whose blocks are hit, and the tiers where there is more than one."""
-    again = f" · {figures.repeats_within_30_s:,} again within 30 s" if figures.repeats_within_30_s else ""
+    repeats, within = f"{figures.repeats_within_30_s:,}", percent(figures.within_share)
+    again = " · " + say("{count} again within 30 s", count=repeats) if figures.repeats_within_30_s else ""
     lines = [
-        f"{figures.count:,} of {figures.requests:,} requests{again}",
-        f"{percent(figures.within_share)} of the hits are within a conversation",
+        say("{count} of {requests} requests", count=f"{figures.count:,}", requests=f"{figures.requests:,}")
+        + again,
+        say("{part} of the hits are within a conversation", part=within),
     ]
     used = [tier for tier in figures.tiers if tier.requests]
     if len(used) > 1:
         lines += [
-            f"{_range(tier)}: {counted(tier.requests, 'request')}, "
-            f"{percent(share(tier.hit_tokens, tier.prompt_tokens))} hit, {tier.computed_tokens:,} tokens computed"
+            say(
+                "{range}: {requests}, {rate} hit, {computed} tokens computed",
+                range=_range(tier),
+                requests=counted(tier.requests, "request"),
+                rate=percent(share(tier.hit_tokens, tier.prompt_tokens)),
+                computed=f"{tier.computed_tokens:,}",
+            )
             for tier in used
         ]
     return lines

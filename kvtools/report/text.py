@@ -6,8 +6,8 @@ import io
 from typing import TYPE_CHECKING
 
 import msgspec
+from rich.cells import cell_len
 from rich.console import Console, Group
-from rich.table import Table
 from rich.text import Text
 
 from kvtools.report.compare import differences, headline
@@ -16,10 +16,13 @@ from kvtools.report.findings_text import findings_part, section_order_part
 from kvtools.report.headline import Replayed, headline_of, replayed
 from kvtools.report.heat_text import class_lines
 from kvtools.report.layout import labelled
-from kvtools.report.numbers import bars, blocks, counted, percent, period, ratio, short
+from kvtools.report.numbers import bars, blocks, counted, percent, period, ratio
+from kvtools.report.phrases import made_of, prompt_tokens, size_of
+from kvtools.report.routes_text import routes_table
 from kvtools.report.sessions import session_lines
 from kvtools.report.traffic_text import all_lengths, page_without_prompts, reported_lines
 from kvtools.report.verdict_text import misses_line, verdict_lines
+from kvtools.report.words import say, spoken, told
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -32,7 +35,6 @@ OTHER_CAUSES = (
     "below_block_floor", "engine_side", "flushed", "lookup_skipped", "metric_off", "namespaces_too_fine",
 )  # fmt: skip
 """Verdicts that no change of the prompts would mend."""
-ROUTES_SHOWN = 10
 FEW_SIZES = 4
 SPOKEN_SHARE = 0.05
 
@@ -45,19 +47,26 @@ def render_text(
     color: bool = False,
     width: int = WIDTH,
     everything: bool = False,
+    lang: str = "en",
 ) -> str:
-    """Return the report as text for a terminal ``width`` columns wide.
+    """Return the report as text in ``lang`` for a terminal ``width`` columns wide.
 
     ``again``: the command that made the report, to build the next step from; ``None`` leaves the step out. ``fix``:
     the command that makes the fixes. ``everything`` lists all findings, those that cost next to nothing too.
+
+    Raises:
+        UsageError: a language that reports are not written in.
     """
     page = io.StringIO()
     console = Console(file=page, width=width, force_terminal=color, no_color=not color, highlight=False)
-    console.print(_page(report, everything=everything), soft_wrap=False)
+    with spoken(lang):
+        console.print(_page(report, everything=everything), soft_wrap=False)
+        begin = say("Next: ")
     lines = [line.rstrip() for line in page.getvalue().splitlines()]
     if again is not None:
         # A command is not wrapped: it has to survive copy and paste.
-        lines += ["", f"Next: {again} {_next_option(report)}", *([f"      {fix}"] if fix else [])]
+        behind = " " * cell_len(begin)
+        lines += ["", f"{begin}{again} {_next_option(report)}", *([f"{behind}{fix}"] if fix else [])]
     return "\n".join(lines) + "\n"
 
 
@@ -78,7 +87,7 @@ def _page(report: Report, *, everything: bool) -> RenderableType:
         *_reported(report),
     ]
     if report.routes:
-        parts += [Text(), _routes(report)]
+        parts += [Text(), routes_table(report)]
     if report.observed is not None:
         parts += [Text(), Text(headline(report.observed)), *map(Text, differences(report.observed))]
         parts += _not_compared(report)
@@ -107,21 +116,26 @@ def _when(covered: Period) -> str:
 def _basis(found: Replayed) -> list[str]:
     report, cache, settings = found.report, found.cache, found.report.settings
     when = f" · {_when(report.period)}" if report.period else ""
-    size = "unlimited cache" if cache.capacity_blocks is None else counted(cache.capacity_blocks, "block")
-    template = "" if settings.tokenizer_check == "not needed" else f", {settings.chat_template} template"
     lines = [
-        f"{counted(report.requests, 'request')} · {short(found.tokens.total)} prompt tokens{when}",
-        f"{settings.tokenizer}{template}",
-        f"{cache.model}, block {cache.block_size:,}, {cache.rules} rules · {size}",
-        f"{cache.start_state} start · one request at a time",
+        f"{counted(report.requests, 'request')} · {prompt_tokens(found.tokens.total)}{when}",
+        made_of(settings),
+        say(
+            "{model}, block {size}, {rules} rules",
+            model=told(cache.model),
+            size=f"{cache.block_size:,}",
+            rules=told(cache.rules),
+        )
+        + f" · {size_of(cache.capacity_blocks)}",
+        f"{say('{state} start', state=told(cache.start_state))} · {say('one request at a time')}",
     ]
     if settings.measure_from:
         begun = percent(settings.measure_from)
-        lines.append(f"counted after the first {begun} of the log, which only fills the cache")
+        lines.append(say("counted after the first {part} of the log, which only fills the cache", part=begun))
     if report.traffic.requests > report.requests and report.traffic.prompt_tokens is not None:
+        requests = counted(report.traffic.requests, "request")
         lines.append(
-            f"in all, with and without prompt: {counted(report.traffic.requests, 'request')} · "
-            f"{short(report.traffic.prompt_tokens.total)} prompt tokens"
+            say("in all, with and without prompt: {requests}", requests=requests)
+            + f" · {prompt_tokens(report.traffic.prompt_tokens.total)}"
         )
     return lines + coverage_lines(report.coverage, report.requests)
 
@@ -129,59 +143,80 @@ def _basis(found: Replayed) -> list[str]:
 def _figures(found: Replayed) -> list[tuple[str, str]]:
     report, tokens, similar = found.report, found.tokens, found.similarity
     sampled = report.variable_share_requests
-    lengths = f"{tokens.mean:,.0f} ± {tokens.std:,.0f} tokens (p95 {tokens.p95:,.0f}, max {tokens.max:,})"
+    lengths = say(
+        "{mean} ± {std} tokens (p95 {p95}, max {max})",
+        mean=f"{tokens.mean:,.0f}",
+        std=f"{tokens.std:,.0f}",
+        p95=f"{tokens.p95:,.0f}",
+        max=f"{tokens.max:,}",
+    )
     if report.variable_share is not None:
-        lengths += f" · variable {percent(report.variable_share)}"
+        lengths += " · " + say("variable {part}", part=percent(report.variable_share))
     if report.variable_share is not None and sampled < report.requests:
-        lengths += f" (of {sampled:,} requests)"
-    consecutive = f"{ratio(similar.prefix_jaccard_consecutive)} of prefix"
-    if similar.jaccard_consecutive is not None:
-        # Requests of several routes take turns: what is healthy can be said of one route only.
-        healthy = "" if len(report.routes) > 1 else " (> 0.6 is healthy)"
-        consecutive = f"{ratio(similar.jaccard_consecutive)} of text{healthy}, {consecutive}"
-    nearest = f"p50 {ratio(similar.nearest_prefix_p50)}, p90 {ratio(similar.nearest_prefix_p90)}"
+        lengths += " " + say("(of {count} requests)", count=f"{sampled:,}")
     return [
-        ("Prompts", lengths),
+        (say("Prompts"), lengths),
         *all_lengths(report.traffic, report.requests),
-        ("Consecutive", f"Jaccard {consecutive}"),
-        ("Nearest", f"best prefix Jaccard in the 1,000 before: {nearest}"),
+        (say("Consecutive"), _consecutive(found)),
+        (
+            say("Nearest"),
+            say(
+                "best prefix Jaccard in the 1,000 before: p50 {p50}, p90 {p90}",
+                p50=ratio(similar.nearest_prefix_p50),
+                p90=ratio(similar.nearest_prefix_p90),
+            ),
+        ),
         *_misses(report),
         *class_lines(report),
         *_cache_needed(found),
     ]
 
 
+def _consecutive(found: Replayed) -> str:
+    similar = found.similarity
+    prefix = ratio(similar.prefix_jaccard_consecutive)
+    if similar.jaccard_consecutive is None:
+        return say("Jaccard {prefix} of prefix", prefix=prefix)
+    text = ratio(similar.jaccard_consecutive)
+    # Requests of several routes take turns: what is healthy can be said of one route only.
+    if len(found.report.routes) > 1:
+        return say("Jaccard {text} of text, {prefix} of prefix", text=text, prefix=prefix)
+    return say("Jaccard {text} of text (> 0.6 is healthy), {prefix} of prefix", text=text, prefix=prefix)
+
+
 def _misses(report: Report) -> list[tuple[str, str]]:
     line = None if report.misses is None else misses_line(report.misses)
-    return [] if line is None else [("Misses", line)]
+    return [] if line is None else [(say("Misses"), line)]
 
 
 def _cache_needed(found: Replayed) -> list[tuple[str, str]]:
     if not found.ceiling.hit_tokens or not found.report.curve:
         return []
     need = {round(100 * n.share_of_ceiling): n.capacity_blocks for n in found.report.cache_needed}
-    needed = f"90 % of the ceiling's hits fit in {counted(need[90], 'block')}, 99 % in {need[99]:,}"
-    return [("Cache needed", needed), *_curve(found)]
+    needed = say(
+        "90 % of the ceiling's hits fit in {most}, 99 % in {nearly_all}",
+        most=counted(need[90], "block"),
+        nearly_all=f"{need[99]:,}",
+    )
+    return [(say("Cache needed"), needed), *_curve(found)]
 
 
 def _curve(found: Replayed) -> list[tuple[str, str]]:
     """Return a few sizes with their rates, many as bars with the cache's own size marked."""
     points, size = found.report.curve, found.cache.capacity_blocks
     if len(points) <= FEW_SIZES:
-        rates = " · ".join(f"{percent(point.hit_rate)} at {point.capacity_blocks:,}" for point in points)
-        return [("", f"LRU: {rates} blocks")]
-    shape = bars([point.hit_rate or 0 for point in points])
-    rows = [
-        (
-            "",
-            f"{shape}  LRU, {blocks(points[0].capacity_blocks)} … {blocks(points[-1].capacity_blocks)} blocks",
+        rates = " · ".join(
+            say("{rate} at {size}", rate=percent(point.hit_rate), size=f"{point.capacity_blocks:,}")
+            for point in points
         )
-    ]
+        return [("", say("LRU: {rates} blocks", rates=rates))]
+    shape = bars([point.hit_rate or 0 for point in points])
+    first, last = blocks(points[0].capacity_blocks), blocks(points[-1].capacity_blocks)
+    rows = [("", f"{shape}  {say('LRU, {first} … {last} blocks', first=first, last=last)}")]
     if size is not None:
         before = sum(point.capacity_blocks <= size for point in points)
-        rows.append(
-            ("", f"{'^':>{max(before, 1)}} {counted(size, 'block')}: the pool's own figure is the headline")
-        )
+        here = say("{size}: the pool's own figure is the headline", size=counted(size, "block"))
+        rows.append(("", f"{'^':>{max(before, 1)}} {here}"))
     return rows
 
 
@@ -191,9 +226,14 @@ def _demand(report: Report, cache: Cache) -> list[RenderableType]:
         return []
     return [
         labelled(
-            "In flight",
-            f"up to {demand.peak_blocks:,} blocks were needed of {capacity:,}, too many for "
-            f"{demand.over_capacity_us / 1e6:,.0f} s: there the hit rate is not about prompts",
+            say("In flight"),
+            say(
+                "up to {peak} blocks were needed of {capacity}, too many for {time} s: "
+                "there the hit rate is not about prompts",
+                peak=f"{demand.peak_blocks:,}",
+                capacity=f"{capacity:,}",
+                time=f"{demand.over_capacity_us / 1e6:,.0f}",
+            ),
         )
     ]
 
@@ -204,7 +244,7 @@ def _sessions(report: Report) -> list[RenderableType]:
     if figures is None or not (figures.by_id or figures.requests >= SPOKEN_SHARE * report.requests):
         return []
     lines = session_lines(figures)
-    return [labelled("" if index else "Conversations", line) for index, line in enumerate(lines)]
+    return [labelled("" if index else say("Conversations"), line) for index, line in enumerate(lines)]
 
 
 def _reported(report: Report) -> list[RenderableType]:
@@ -220,29 +260,11 @@ def _not_compared(report: Report) -> list[RenderableType]:
     if compared is None:
         return []
     left = report.requests - compared.equal_requests - compared.different_requests
-    return [Text(f"  {counted(left, 'request')} left out: one side has no figure")] if left else []
-
-
-def _routes(report: Report) -> RenderableType:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("Route", overflow="ellipsis", no_wrap=True, max_width=24)
-    for name in ("requests", "tokens", "hit rate", "ceiling", "variable", "Jaccard"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for route in report.routes[:ROUTES_SHOWN]:
-        table.add_row(
-            Text(" ".join(route.route.split())),
-            f"{route.requests:,}",
-            short(route.prompt_tokens.total),
-            percent(route.cache.hit_rate),
-            percent(route.ceiling.hit_rate),
-            percent(route.variable_share),
-            ratio(route.similarity.jaccard_consecutive),
-        )
-    more = len(report.routes) - ROUTES_SHOWN
-    without = report.requests - sum(route.requests for route in report.routes)
-    notes = [f"  and {more:,} more (--format json lists all)"] if more > 0 else []
-    notes += [f"  and {counted(without, 'request')} without a route"] if without else []
-    return Group(table, *map(Text, notes))
+    if not left:
+        return []
+    return [
+        Text("  " + say("{requests} left out: one side has no figure", requests=counted(left, "request")))
+    ]
 
 
 def _next_option(report: Report) -> str:
