@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvtools.cli.options import CACHE, INTAKE, RESULT, only_given, sized, with_options
+from kvtools.cli.options import CACHE, INTAKE, only_given, sized, with_options
 from kvtools.cli.output import keep_apart, result_to
 from kvtools.cli.replay_options import ENGINE, SCHEDULER
+from kvtools.cli.report_files import FORMS, REPORTS, made_by, named_apart, rendered, write_reports
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,8 +23,15 @@ _SERVER_FIELDS = ("url", "api_key", "in_flight", "speed")
 
 @click.command("replay")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH…")
-@with_options(ENGINE, SCHEDULER, CACHE, INTAKE, RESULT)
-def command(paths: tuple[str, ...], output_format: str, output: Path | None, **given: Any) -> None:
+@with_options(ENGINE, SCHEDULER, CACHE, INTAKE, FORMS, REPORTS)
+def command(
+    paths: tuple[str, ...],
+    output_format: str,
+    output: Path | None,
+    reports: tuple[tuple[str, Path], ...],
+    lang: str,
+    **given: Any,
+) -> None:
     """Replay the requests in PATH… and report the hit rate.
 
     With two engines, the first predicts and the second is observed: the report says in which requests
@@ -31,14 +39,16 @@ def command(paths: tuple[str, ...], output_format: str, output: Path | None, **g
     """
     from kvtools.cli.progress import watched  # noqa: PLC0415 - heavy
     from kvtools.flow import ReplayOptions, replay  # noqa: PLC0415 - heavy
-    from kvtools.report.replay_text import render_replay  # noqa: PLC0415 - heavy
 
-    keep_apart(paths, {"-o": output, "--rejects": given["rejects"], "--per-request": given["per_request"]})
+    further = {"--rejects": given["rejects"], "--per-request": given["per_request"], **named_apart(reports)}
+    keep_apart(paths, {"-o": output, **further})
     options = ReplayOptions(**only_given(_grouped(sized(given))))
-    with result_to(output, utf8=output_format == "json") as write:
+    with result_to(output, utf8=output_format != "text") as write:
         with watched("replaying") as watcher:
             report = replay(paths, options, watcher)
-        write(report.to_json() if output_format == "json" else render_replay(report))
+        again = made_by(paths)
+        write_reports(report, reports, lang=lang, command=again)
+        write(rendered(report, output_format, lang=lang, command=again))
 
 
 def _grouped(given: dict[str, Any]) -> dict[str, Any]:

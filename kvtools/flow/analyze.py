@@ -20,6 +20,7 @@ from kvtools.flow.heat import HeatOptions, HeatStage
 from kvtools.flow.intake import Intake, PathLike, Watcher, take_in
 from kvtools.flow.judge import figures_of, flushes_of
 from kvtools.flow.section_order import order_of_chats, order_of_trace
+from kvtools.flow.sizing import CacheMemory, with_block_bytes
 from kvtools.model import CacheSpec, Outputs
 from kvtools.profile import prefix_similarity, replay_order
 from kvtools.replay.compare import UNKNOWN, Observed, compare
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from kvtools.cache import CacheStudy
     from kvtools.diagnosis.history import HistoryFinding
     from kvtools.diagnosis.whatif import WhatIf
-    from kvtools.flow.sizing import CacheMemory
     from kvtools.model import ReplayResult
     from kvtools.profile import LogProfile, RequestColumns
     from kvtools.report.compare import Compare
@@ -163,7 +163,11 @@ def _analyze(intake: Intake, options: AnalyzeOptions) -> Report:
         misses=miss_figures(misses),
         verdict=verdict_figures(verdict(figures), figures, profile.utc_offset_min or 0),
     )
-    return heat.onto(build_report(found, options.curve_blocks), profile, logged, order, study)
+    report = with_block_bytes(build_report(found, options.curve_blocks), options.memory)
+    return heat.onto(report, profile, logged, order, study)
+
+
+analyzed = _analyze  # the same on a pass that another verb has begun
 
 
 def _without_prompts(intake: Intake, profile: LogProfile, options: AnalyzeOptions) -> Report:

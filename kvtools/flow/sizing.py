@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from kvtools.cache.memory import kv_size, memory_bytes
 from kvtools.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from kvtools.report.model import Report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +32,22 @@ class CacheMemory:
             UsageError: the memory is no size, or holds no block.
         """
         return kv_size(self.model_config, self.kv_dtype).blocks(memory_bytes(self.kv_memory), block_size)
+
+    def block_bytes(self, block_size: int) -> int:
+        """Return the bytes that one block of ``block_size`` tokens takes.
+
+        Raises:
+            InputError: the config cannot be read, or the model has what kvtools does not model.
+        """
+        return kv_size(self.model_config, self.kv_dtype).bytes_per_token * block_size
+
+
+def with_block_bytes(report: Report, memory: CacheMemory | None) -> Report:
+    """Return the report with the bytes of its cache's blocks, where the model is known."""
+    if memory is None or report.cache is None:
+        return report
+    size = memory.block_bytes(report.cache.block_size)
+    return msgspec.structs.replace(report, cache=msgspec.structs.replace(report.cache, block_bytes=size))
 
 
 def cache_memory(

@@ -99,6 +99,8 @@ _FIXES = {
     "permuted_block": "keep one order of these lines, or move them as a block to the end of the {section}",
     "line_ends": "write one form: line feeds only",
     "trailing_blanks": "write one form: no blanks before line ends",
+    "blank_lines": "write one form: one blank line, not several",
+    "no_break_spaces": "write one form: blanks for no-break spaces",
     "unicode_form": "write one form: Unicode NFC",
     "tool_order": "send the tools in one order, by name",
     "json_key_order": "write JSON with sorted keys",

@@ -45,6 +45,10 @@ def _gitlab(verdict: Verdict) -> str:
     return render_gitlab(verdict)
 
 
+def _html(verdict: Verdict) -> str:
+    return written(verdict, "html")
+
+
 def _md(verdict: Verdict) -> str:
     from kvtools.report.gate_markdown import render_comment  # noqa: PLC0415 - only where it is asked for
 
@@ -54,6 +58,7 @@ def _md(verdict: Verdict) -> str:
 KINDS: dict[str, Callable[[Verdict], str]] = {
     "github": _github,
     "gitlab": _gitlab,
+    "html": _html,
     "json": _json,
     "junit": _junit,
     "md": _md,
@@ -61,3 +66,16 @@ KINDS: dict[str, Callable[[Verdict], str]] = {
     "text": _text,
 }
 """What writes a verdict as text, by kind."""
+
+
+def written(verdict: Verdict, kind: str, *, lang: str = "en", command: str | None = None) -> str:
+    """Return the verdict as one of ``KINDS``; ``command`` made it, and pages for people are in ``lang``.
+
+    Raises:
+        UsageError: a language that reports are not written in.
+    """
+    if kind in {"html", "text"}:
+        from kvtools.report.documents import rendered  # noqa: PLC0415 - only where it is asked for
+
+        return rendered(verdict, kind, lang=lang, command=command)
+    return KINDS[kind](verdict)

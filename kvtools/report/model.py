@@ -6,19 +6,23 @@ Rates, shares and similarities are 0..1; ``None`` means that the log cannot say.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kvtools.errors import InputError
+from kvtools.report.class_shape import ClassBin, ClassWindow
 from kvtools.report.compare import Compare
 from kvtools.report.findings import ClusterFigures, Finding, Reachable
 from kvtools.report.heat import ClassFigures, HeatFigures
+from kvtools.report.read_back import read_back
 from kvtools.report.section_order import SectionOrder
 from kvtools.report.sessions import SessionFigures
 from kvtools.report.shape import Histograms, PrefixNode, Window
 from kvtools.report.traffic import Answer, Period, Traffic
 from kvtools.report.verdict import MissFigures, VerdictFigures
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SCHEMA_VERSION = 1
 
@@ -112,7 +116,10 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cache(msgspec.Struct, frozen=True, kw_only=True):
-    """What the cache with these settings hit. ``refused_requests`` are larger than it and were not sent."""
+    """What the cache with these settings hit. ``refused_requests`` are larger than it and were not sent.
+
+    ``block_bytes``: KV of one block on the whole model, where the model is known.
+    """
 
     model: str
     block_size: int
@@ -125,6 +132,7 @@ class Cache(msgspec.Struct, frozen=True, kw_only=True):
     hit_rate: float | None
     evictions: int
     refused_requests: int
+    block_bytes: int | None = None
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,10 +199,28 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     cost_basis: str | None
     classes: list[ClassFigures] = []
     heat: HeatFigures | None = None
+    class_windows: list[ClassWindow] = []
+    class_bins: list[ClassBin] = []
 
     def to_json(self) -> str:
         """Return the report as indented JSON with a final line feed."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2).decode() + "\n"
+
+    def to_pandas(self) -> dict[str, pd.DataFrame]:
+        """Return the tables of the report by name; docs/python.md lists them."""
+        from kvtools.report.notebook import report_tables  # noqa: PLC0415 - made of this module
+
+        return report_tables(self)
+
+    def _repr_html_(self) -> str:
+        from kvtools.report.notebook import report_html  # noqa: PLC0415 - made of this module
+
+        return report_html(self)
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:  # noqa: FBT001 - IPython's signature
+        from kvtools.report.notebook import report_headline  # noqa: PLC0415 - made of this module
+
+        printer.text(report_headline(self))
 
     @classmethod
     def from_json(cls, data: bytes | str) -> Report:
@@ -203,12 +229,4 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             InputError: not a report, or one of another schema version.
         """
-        try:
-            version: Any = msgspec.json.decode(data, type=dict[str, Any]).get("schema_version")
-            if version != SCHEMA_VERSION:
-                raise InputError(
-                    f"the report has schema version {version}, this kvtools reads {SCHEMA_VERSION}."
-                )
-            return msgspec.json.decode(data, type=cls)
-        except msgspec.DecodeError as error:
-            raise InputError(f"not a kvtools report ({error}); write one with --format json.") from None
+        return read_back(data, cls, SCHEMA_VERSION, "report")

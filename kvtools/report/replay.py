@@ -8,9 +8,13 @@ import msgspec
 
 from kvtools.report.compare import Compare
 from kvtools.report.model import Coverage, Input, Settings
+from kvtools.report.shape import Window, windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from kvtools.model import ReplayResult
     from kvtools.replay.log import ReplayLog
@@ -24,7 +28,10 @@ class Fragmentation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
-    """What one engine counted. ``None`` is what it does not tell. ``prefill_tokens`` = queried - hit."""
+    """What one engine counted. ``None`` is what it does not tell. ``prefill_tokens`` = queried - hit.
+
+    ``over_time``: windows in UTC as in the report of a log; none where the engine tells only a total.
+    """
 
     engine: str
     start_state: str
@@ -41,6 +48,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     block_utilization: float | None
     memory_fragmentation: Fragmentation | None
     notes: list[str]
+    over_time: list[Window] = []
 
 
 class Scheduler(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,8 +84,8 @@ class ReplayReport(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.format(msgspec.json.encode(self), indent=2).decode() + "\n"
 
 
-def replay_figures(result: ReplayResult) -> Replay:
-    """Return what one engine counted, as it stands in the report."""
+def replay_figures(result: ReplayResult, arrival_us: NDArray[np.int64]) -> Replay:
+    """Return what one engine counted of requests that arrived at ``arrival_us``, as it stands in the report."""
     occupancy = result.occupancy
     return Replay(
         engine=result.engine,
@@ -97,6 +105,7 @@ def replay_figures(result: ReplayResult) -> Replay:
         if occupancy is None
         else Fragmentation(p50=occupancy.fragmentation_p50, p95=occupancy.fragmentation_p95),
         notes=list(result.notes),
+        over_time=[] if result.counted_hit_tokens is not None else windows(arrival_us, result, 0),
     )
 
 

@@ -86,21 +86,33 @@ def over_time(requests: RequestColumns, result: ReplayResult, utc_offset_min: in
 
     Windows begin at full multiples of their width in the zone of the log.
     """
-    arrival = requests.arrival_us
-    if (arrival == UNKNOWN).any():
-        parts = min(50, len(arrival))
-        place = np.arange(len(arrival)) * parts // max(len(arrival), 1)
-        return _windows(place, parts, result, [None] * parts, None)
+    return windows(requests.arrival_us, result, utc_offset_min)
+
+
+def windows(arrival_us: NDArray[np.int64], result: ReplayResult, utc_offset_min: int) -> list[Window]:
+    """Return the windows of ``over_time`` for requests that arrived at ``arrival_us``."""
+    place, begins, width = spans(arrival_us, utc_offset_min)
+    return _windows(place, len(begins), result, begins, width)
+
+
+def spans(
+    arrival_us: NDArray[np.int64], utc_offset_min: int
+) -> tuple[NDArray[np.int64], list[int] | list[None], int | None]:
+    """Return the window of each request, where each window begins and how wide they are (µs); as ``over_time``."""
+    if not len(arrival_us):
+        return arrival_us, [], None
+    if (arrival_us == UNKNOWN).any():
+        parts = min(50, len(arrival_us))
+        return np.arange(len(arrival_us)) * parts // len(arrival_us), [None] * parts, None
     shift = utc_offset_min * 60 * _S
-    first, last = int(arrival.min()) + shift, int(arrival.max()) + shift
+    first, last = int(arrival_us.min()) + shift, int(arrival_us.max()) + shift
     width = next(
         (width for width in WIDTHS_US if last // width - first // width < MOST_WINDOWS),
         ((last - first) // (MOST_WINDOWS - 2) // _DAY_US + 1) * _DAY_US,
     )
     start = first // width
-    count = last // width - start + 1
-    begins = [(start + number) * width - shift for number in range(count)]
-    return _windows((arrival + shift) // width - start, count, result, begins, width)
+    begins = [(start + number) * width - shift for number in range(last // width - start + 1)]
+    return (arrival_us + shift) // width - start, begins, width
 
 
 def _windows(

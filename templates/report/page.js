@@ -12,7 +12,7 @@
     const themed = Object.assign(
       { margin: { l: 60, r: 56, t: 12, b: 48 }, height: 320 }, layout,
       { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink, size: 12 }, autosize: true });
-    for (const axis of ["xaxis", "yaxis", "yaxis2"]) {
+    for (const axis of ["xaxis", "xaxis2", "yaxis", "yaxis2"]) {
       if (themed[axis]) themed[axis] = Object.assign({ gridcolor: line, zerolinecolor: line, automargin: true }, themed[axis]);
     }
     return themed;
@@ -28,7 +28,16 @@
     dark.addEventListener("change", () => draw(false));
     window.addEventListener("beforeprint", () => draw(true));
     window.addEventListener("afterprint", () => draw(false));
+    window.matchMedia("print").addEventListener("change", (paper) => draw(paper.matches));
   }
+
+  // Paper cannot be clicked: what is folded is printed unfolded, and folded again after.
+  let unfolded = [];
+  window.addEventListener("beforeprint", () => {
+    unfolded = Array.from(document.querySelectorAll("details:not([open])"));
+    unfolded.forEach((part) => { part.open = true; });
+  });
+  window.addEventListener("afterprint", () => unfolded.forEach((part) => { part.open = false; }));
 
   function valueOf(cell) {
     const number = cell.querySelector("[data-value]");

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,46 @@ def test_a_report_compared_with_itself_changes_nothing(stored: Path) -> None:
     found = json.loads(_run("compare", stored / "a.json", stored / "a.json", "--format", "json").stdout)
     assert {row["change"] for row in found["figures"]} <= {0, None}
     assert found["differences"] == found["causes_new"] == found["causes_gone"] == []
+
+
+def test_two_reports_become_a_page(stored: Path) -> None:
+    _run("compare", stored / "a.json", stored / "a.json", "-o", stored / "both.html", "--lang", "zh")
+    page = (stored / "both.html").read_text()
+    assert page.startswith('<!DOCTYPE html>\n<html lang="zh-Hans">')
+    assert 'data-json="comparison.figures.0.change" data-value="0.0">+0.0 pt<' in page
+
+
+_CHECKED = ("--min-hit-rate", "0.99", "--min-requests", "1")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "figure"),
+    [
+        (("replay",), 0, "replays.0.hit_rate"),
+        (("warmup", "-o", "warm.jsonl"), 0, "evaluation.warm.hit_rate"),
+        (("check", *_CHECKED), 1, "checks.0.measured"),
+    ],
+    ids=["replay", "warmup", "check"],
+)
+def test_every_command_writes_its_page_and_reads_it_back(
+    words: tuple[str, ...], code: int, figure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name, *given = words
+    page, stored = tmp_path / "page.html", tmp_path / "report.json"
+    log = DATA / "canonical.chat.jsonl"
+    shown = _run(
+        name, log, *given, "--tokenizer", "bytes", "--format", "html", "--report", f"html={page}", "--report", f"json={stored}",
+        code=code,
+    ).stdout  # fmt: skip
+    assert shown.startswith("<!DOCTYPE html>")
+    assert f'data-json="{figure}"' in page.read_text()
+    # The page that is made of the JSON later differs only in the command, which the JSON does not hold.
+    _run("report", stored, "-o", tmp_path / "later.html")
+    row = re.compile(r'<tr><th scope="row">command</th><td><code>kvtools .*?</code></td></tr>')
+    made, commands = row.subn("", page.read_text())
+    assert commands == 1
+    assert made == (tmp_path / "later.html").read_text()
 
 
 def test_what_is_no_report_is_one_sentence(stored: Path, tmp_path: Path) -> None:

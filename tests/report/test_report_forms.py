@@ -14,10 +14,10 @@ from kvtools.report.comparison import compare_reports, comparison_markdown, rend
 from kvtools.report.html import render_html
 from kvtools.report.html.figures import drawings
 from kvtools.report.html.visible import visible
-from kvtools.report.html.words import words
 from kvtools.report.markdown import plain, render_markdown
 from kvtools.report.model import Report
 from kvtools.report.shape import Window
+from kvtools.report.words import words
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from typing import Any
+
+from kvtools.report.verdict import TRACE_LIMIT_US
 
 # Okabe and Ito's colours, told apart by people who see fewer; each reads on white and on the dark page.
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#7f7f7f"
+
+RATE = {"tickformat": ".0%", "range": [0, 1]}
+"""An axis of shares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +33,15 @@ def axes(x_title: str, y_title: str, **more: Any) -> dict[str, Any]:
         "showlegend": False,
         **more,
     }
+
+
+def when(us: int, offset_min: int) -> float | str:
+    """Return a time as plotly's axis takes it: the log's own clock, or seconds where a trace counts from its start."""
+    if us < TRACE_LIMIT_US:
+        return us / 1e6
+    zone = timezone(timedelta(minutes=offset_min))
+    return datetime.fromtimestamp(us / 1e6, zone).strftime("%Y-%m-%d %H:%M:%S")
+
+
+LEGEND = {"showlegend": True, "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"}}
+"""Above the drawing, where it takes no width on a narrow page."""

@@ -1,38 +1,23 @@
-"""The page itself: its template filled with figures that name where in the report they stand."""
+"""The page of a log: the answer, what breaks the prefix, the cache, the traffic, and what it all is based on."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from kvtools.report import numbers
 from kvtools.report.coverage import coverage_lines
-from kvtools.report.findings_text import SHOWN, what
+from kvtools.report.findings_text import SHOWN, named
+from kvtools.report.headline import headline_of, replayed
 from kvtools.report.html.figures import drawings
+from kvtools.report.html.shell import ROWS_SHOWN, decoded, filled
 from kvtools.report.html.visible import visible
-from kvtools.report.html.words import LANGUAGES, words
-from kvtools.resources import bundled_templates
+from kvtools.report.words import say, spoken, told, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kvtools.report.findings import Finding
     from kvtools.report.model import Report
-
-_FOLDER = bundled_templates() / "report"
-ROWS_SHOWN = 200
-"""Rows of a table: more routes or findings than a person looks through stand in the JSON."""
-
-FORMS: dict[str, Callable[[Any], str]] = {
-    "percent": numbers.percent,
-    "ratio": numbers.ratio,
-    "count": lambda count: "n/a" if count is None else f"{count:,}",
-    "short": lambda count: "n/a" if count is None else numbers.short(count),
-    "whole": lambda value: "n/a" if value is None else f"{value:,.0f}",
-}
 
 
 def render_html(
@@ -47,42 +32,25 @@ def render_html(
     Raises:
         UsageError: a language that the page is not written in.
     """
-    t = words(lang)
-    values = json.loads(report.to_json())
-    drawn = drawings(report, t)
-    return (
-        _environment()
-        .get_template("page.html.j2")
-        .render(
+    found = replayed(report)
+    with spoken(lang):
+        return filled(
+            "page.html.j2",
+            decoded(report),
+            drawings(report, words(lang)).values(),
+            lang,
             r=report,
-            t=t,
-            n=lambda path, form: _number(values, path, form),
-            what=lambda finding: t(what(finding)),
+            headline="" if found is None else headline_of(found),
+            named=named,
             period=_period(report),
             coverage=coverage_lines(report.coverage, report.requests),
-            drawings=drawn,
-            specs=[(name, _embedded(drawing.spec)) for name, drawing in drawn.items()],
             need=next(
                 (n for n, need in enumerate(report.cache_needed) if need.share_of_ceiling == 0.9), None
             ),
+            steps=_steps(report),
             command=command,
-            tag=LANGUAGES[lang],
             **_rows(report, everything=everything),
-            **_own_files(with_plotly=bool(drawn)),
         )
-    )
-
-
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(_FOLDER),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["v"] = visible
-    return environment
 
 
 def _rows(report: Report, *, everything: bool) -> dict[str, Any]:
@@ -100,38 +68,18 @@ def _rows(report: Report, *, everything: bool) -> dict[str, Any]:
     }
 
 
-def _own_files(*, with_plotly: bool) -> dict[str, Markup]:
-    """Return style and scripts: our own files and the library's, which are not escaped."""
-    return {
-        "css": Markup((_FOLDER / "page.css").read_text(encoding="utf-8")),  # noqa: S704
-        "script": Markup((_FOLDER / "page.js").read_text(encoding="utf-8")),  # noqa: S704
-        "plotly": Markup(_plotly() if with_plotly else ""),  # noqa: S704
-    }
-
-
-def _plotly() -> str:
-    from plotly.offline import get_plotlyjs  # noqa: PLC0415 - heavy
-
-    # A page may hold no "</script" but its own; in the library it can only stand in a string.
-    return str(get_plotlyjs()).replace("</script", "<\\/script")
-
-
-def _number(values: dict[str, Any], path: str, form: str) -> Markup:
-    """Return a figure of the report that says where it stands there and what it is exactly."""
-    value: Any = values
-    for step in path.split("."):
-        value = value[int(step)] if isinstance(value, list) else value[step]
-    return Markup('<span class="n" data-json="{}" data-value="{}">{}</span>').format(
-        path, json.dumps(value), FORMS[form](value)
-    )
-
-
-def _embedded(spec: dict[str, Any]) -> Markup:
-    """Return JSON that can stand in a script element, whatever text is in it."""
-    text = json.dumps(spec, ensure_ascii=True, allow_nan=False)
-    for char, code in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
-        text = text.replace(char, code)
-    return Markup(text)  # noqa: S704 - no character that HTML reads is left in it
+def _steps(report: Report) -> list[str]:
+    """Return what each step of the best combination does, in the words of its findings."""
+    if report.reachable is None:
+        return []
+    found = {finding.id: finding for finding in report.findings or []}
+    return [
+        say("; ").join(
+            visible(f"{found[one].cluster}: {told(found[one].fix)}" if one in found else one, 160)
+            for one in step.findings
+        )
+        for step in report.reachable.fixes
+    ]
 
 
 def _period(report: Report) -> str:
@@ -150,8 +98,8 @@ def _before_after(finding: Finding) -> dict[str, Any]:
         Markup("{}: <mark>{}</mark>").format(name, visible(value)) for name, value in values
     )
     return {
-        "title": visible(f"{what(finding)} · {finding.cluster} {finding.route or ''}"),
+        "title": visible(f"{named(finding)} · {finding.cluster} {finding.route or ''}"),
         "before": Markup("… {} …").format(inline),
         "after": Markup("… {} …\n{}").format(marks, behind),
-        "fix": escape(visible(finding.fix, 200)),
+        "fix": escape(visible(told(finding.fix), 200)),
     }
