@@ -3,8 +3,8 @@
     python benchmarks/warmup.py            (needs ../shared; prints the tables of docs/warmup.md)
     python benchmarks/warmup.py --scale    (synthetic keys only)
 
-Built on the first 70 % of each log, replayed on the rest, one request at a time. Per cell: tokens saved by the computed
-set / by top-K, their ratio; tokens spent on warming in thousands.
+Built on the first 70 % of each log, the way to choose too, and replayed on the rest, one request at a time. Per cell:
+tokens saved by the set / by top-K, their ratio; tokens spent on warming in thousands.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from kvtools.flow.warmup_log import Gathering
 from kvtools.model import CacheSpec
 from kvtools.table import offsets_of
 from kvtools.warmup.judge import judge
-from kvtools.warmup.replaying import as_sent, most_frequent, sending_order
-from kvtools.warmup.sizing import Budget, plan
+from kvtools.warmup.rehearsal import Way, made_by, rehearse
+from kvtools.warmup.replaying import as_sent, most_frequent
+from kvtools.warmup.sizing import Budget
 from kvtools.warmup.tree import History, tree_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -47,10 +48,13 @@ def gathered(path: Path) -> tuple[History, CacheSpec]:
 def cell(
     history: History, stretch: tuple[int, int], queries: int, spec: CacheSpec
 ) -> tuple[int, int, int, int]:
-    """Tokens saved by the computed set and by top-K, and tokens spent by both."""
+    """Tokens saved by the set, chosen without a look at the stretch, and by top-K; tokens spent by both."""
     begin, end = stretch
-    found = plan(tree_of(history, begin), end - begin, Budget(queries), spec.capacity_blocks)
-    sent = as_sent(history, sending_order(found.choice.prefixes), spec.block_size)
+    budget = Budget(queries)
+    way = rehearse(history, begin, end - begin, budget, spec).best
+    tree = tree_of(history, begin)
+    made = () if way is None else made_by(way, tree, end - begin, budget, spec.capacity_blocks).ordered
+    sent = as_sent(history, made, spec.block_size)
     naive = most_frequent(history, begin, queries, spec.capacity_blocks)
     judged = judge(history, stretch, sent, naive, spec)
     return (
@@ -112,9 +116,11 @@ def scale(requests: int = 1_000_000) -> None:
         history = History(
             ids, offsets, lengths, lengths * 16 + 3, keys[offsets[1:] - 1], np.zeros(requests, dtype=np.bool_)
         )
-        found = plan(tree_of(history, requests), requests // 2, Budget(100), blocks)
+        spec, budget, horizon = CacheSpec(16, blocks), Budget(100), requests // 2
+        way = rehearse(history, requests, horizon, budget, spec).best or Way()
+        made = made_by(way, tree_of(history, requests), horizon, budget, blocks)
         spent = time.process_time() - begun
-        print(f"  {blocks or 'unlimited'} blocks: {len(found.choice.prefixes)} prefixes, {spent:.1f} CPU s")
+        print(f"  {blocks or 'unlimited'} blocks: {len(made.ordered)} prefixes, {spent:.1f} CPU s")
 
 
 def main() -> None:

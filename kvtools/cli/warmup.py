@@ -10,7 +10,10 @@ import click
 
 from kvtools.cli.options import CACHE, FILE, INTAKE, only_given, sized, with_options
 from kvtools.cli.output import keep_apart, result_to
-from kvtools.cli.values import at_least_one, duration_s
+from kvtools.cli.report_files import FORM as PAGE
+from kvtools.cli.report_files import REPORTS, made_by, named_apart, rendered, write_reports
+from kvtools.cli.values import at_least_one
+from kvtools.cli.warmup_options import BUDGET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,38 +39,20 @@ def command() -> None:
 
 _FORMS = click.Choice(["text", "json"])
 FORM = click.option("--format", "output_format", type=_FORMS, default="text", help="Form of the report.")
-BUDGET = (
-    click.option("-o", "--output", type=FILE, metavar="OUT", help="Where to write the warm-up requests."),
-    click.option(
-        "--write",
-        type=click.Choice(["batch", "prompts", "token-ids"]),
-        help="Lines of OUT: chat requests as logged (default), text, or token ids.",
-    ),
-    click.option("--budget-queries", type=at_least_one, metavar="K", help="Requests to send (default: 100)."),
-    click.option("--budget-tokens", type=at_least_one, metavar="N", help="Tokens that sending may compute."),
-    click.option("--budget-blocks", type=at_least_one, metavar="N", help="Blocks that the set may fill."),
-    click.option(
-        "--horizon",
-        "horizon_s",
-        type=duration_s,
-        metavar="TIME",
-        help="How far ahead a saving counts (default: 1h).",
-    ),
-    click.option(
-        "--holdout",
-        type=float,
-        metavar="SHARE",
-        help="Share of the log to judge by, from its end (default: 0.3).",
-    ),
-    click.option("--no-holdout", is_flag=True, help="Build from the whole log; the figures are optimistic."),
-)
 
 
 @command.command("build")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH…")
-@with_options(BUDGET, CACHE, INTAKE, (FORM,))
+@with_options(BUDGET, CACHE, INTAKE, (PAGE,), REPORTS)
 def build(
-    paths: tuple[str, ...], output: Path | None, output_format: str, *, no_holdout: bool, **given: Any
+    paths: tuple[str, ...],
+    output: Path | None,
+    output_format: str,
+    reports: tuple[tuple[str, Path], ...],
+    lang: str,
+    *,
+    no_holdout: bool,
+    **given: Any,
 ) -> None:
     """Build a warm-up set from the first part of PATH… and judge it on the rest."""
     from kvtools.cli.progress import watched  # noqa: PLC0415 - heavy
@@ -76,14 +61,18 @@ def build(
 
     if no_holdout and given["holdout"]:
         raise click.UsageError("--holdout and --no-holdout exclude each other: give one of them.")
-    keep_apart(paths, {"-o": output, "--rejects": given["rejects"]})
+    keep_apart(paths, {"-o": output, "--rejects": given["rejects"], **named_apart(reports)})
     given["holdout"] = 0.0 if no_holdout else given["holdout"]
     options = WarmupOptions(target=output, **only_given(sized(given)))
-    with result_to(None, utf8=output_format == "json") as write:
+    with result_to(None, utf8=output_format != "text") as write:
         with watched("reading") as watcher:
             report = warmup(paths, options, watcher)
-        shown = None if output is None else str(output)
-        write(report.to_json() if output_format == "json" else render_warmup(report, shown))
+        again = made_by(paths)
+        write_reports(report, reports, lang=lang, command=again)
+        if output_format == "text":
+            write(render_warmup(report, None if output is None else str(output), lang))
+        else:
+            write(rendered(report, output_format, lang=lang, command=again))
 
 
 @command.command("send")
@@ -95,6 +84,13 @@ def build(
 @click.option("--model", metavar="NAME", help="The model's name there (default: as logged, else its first).")
 @click.option("--in-flight", type=at_least_one, metavar="N", help="Requests at once (default: 4).")
 @click.option("--verify", is_flag=True, help="Ask for each prefix once more and show what was cached.")
+@click.option(
+    "--members",
+    multiple=True,
+    metavar="PATH",
+    help="The log of the set: --verify then asks for a logged request of each group.",
+)
+@click.option("--input-format", metavar="NAME", help="Format of --members (default: found out).")
 @FORM
 def send(file: Path, output_format: str, **given: Any) -> None:
     """Send the warm-up requests of OUT in their order, and say what the server then has cached."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kvtools.errors import InputError, UsageError
@@ -13,8 +13,9 @@ from kvtools.flow.warmup_report import Made, report_of
 from kvtools.model import CacheSpec
 from kvtools.report.files import replacing
 from kvtools.warmup.judge import Judged, judge
+from kvtools.warmup.rehearsal import made_by, rehearse
 from kvtools.warmup.replaying import as_sent, computed_tokens, most_frequent, replayed, sending_order
-from kvtools.warmup.sizing import Budget, as_prefixes, plan, room_of
+from kvtools.warmup.sizing import Budget
 from kvtools.warmup.tree import tree_of
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from kvtools.report.warmup import WarmupReport
     from kvtools.warmup.choose import Chosen
     from kvtools.warmup.lines import Write
-    from kvtools.warmup.tree import BlockTree
+    from kvtools.warmup.replaying import Sent
 
 DEFAULT_QUERIES = 100
 """As many as the article on hit rates sends."""
@@ -125,37 +126,26 @@ class _Maker:
     stop: int
 
     def made(self) -> Made:
-        """Return the computed set; the naive one or none where these did better on the later part."""
-        history = self.log.history
-        tree = tree_of(history, self.stop)
-        budget = self._budget()
-        found = plan(tree, self._horizon(), budget, self.spec.capacity_blocks)
-        naive = most_frequent(history, self.stop, budget.queries, self.spec.capacity_blocks)
-        lines, failed = self._lines(sending_order(found.choice.prefixes))
-        judged = self._judge(lines, naive)
-        greedy = judged.saved(judged.warm)
-        made = Made("expected saving", found, self.stop, self.spec, lines, failed, judged, greedy)
-        if self.stop == len(self.log) or greedy >= max(judged.saved(judged.naive), 0):
-            return made
-        return self._second_best(made, tree, naive, budget)
+        """Return the set of the way that saved most at restarts rehearsed within the first part, and how it did."""
+        history, capacity = self.log.history, self.spec.capacity_blocks
+        budget, horizon = self._budget(), self._horizon()
+        rehearsal = rehearse(history, self.stop, horizon, budget, self.spec)
+        way = rehearsal.best
+        found = made_by(way or rehearsal.ways[0], tree_of(history, self.stop), horizon, budget, capacity)
+        lines, failed = self._lines(found.ordered if way else ())
+        naive = most_frequent(history, self.stop, budget.queries, capacity)
+        judged = self._judge([line.sent for line in lines], naive)
+        greedy = judged
+        if way is None or way.by == "frequency":
+            computed = sending_order(found.plan.choice.prefixes)
+            greedy = self._judge(as_sent(history, computed, self.spec.block_size), naive)
+        return Made(
+            way.by if way else "nothing", rehearsal, found.plan, self.stop, self.spec, lines, failed, judged,
+            greedy.saved(greedy.warm),
+        )  # fmt: skip
 
-    def _second_best(self, made: Made, tree: BlockTree, naive: list[int], budget: Budget) -> Made:
-        room = room_of(budget, self.spec.capacity_blocks)
-        allowed = most_frequent(self.log.history, self.stop, budget.queries, room)
-        prefixes = as_prefixes(tree, made.plan.likely, allowed)
-        # By what a block saves, or as the naive set has them: the most frequent last.
-        for ordered in (sending_order(prefixes), list(reversed(prefixes))):
-            lines, failed = self._lines(ordered)
-            judged = self._judge(lines, naive)
-            if judged.saved(judged.warm) >= max(judged.saved(judged.naive), made.greedy_saved + 1, 1):
-                return replace(made, chosen_by="frequency", lines=lines, failed=failed, judged=judged)
-        if made.greedy_saved >= 0:
-            return made
-        return replace(made, chosen_by="nothing", lines=[], failed=[], judged=self._judge([], naive))
-
-    def _judge(self, lines: Sequence[Written], naive: list[int]) -> Judged:
+    def _judge(self, sent: Sequence[Sent], naive: list[int]) -> Judged:
         begin = self.stop if self.stop < len(self.log) else 0
-        sent = [line.sent for line in lines]
         return judge(self.log.history, (begin, len(self.log)), sent, naive, self.spec)
 
     def _budget(self) -> Budget:

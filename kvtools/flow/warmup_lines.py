@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -36,7 +37,10 @@ _NAMESPACE = re.compile(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Written:
-    """A prefix as it is sent. ``record``: its line in OUT (``None`` for block ids, which cannot be sent)."""
+    """A prefix as it is sent. ``record``: its line in OUT (``None`` for block ids, which cannot be sent).
+
+    ``member``: where a request that shares the prefix stands, another one than the line is made of where there is one.
+    """
 
     prefix: Chosen
     sent: Sent
@@ -44,6 +48,7 @@ class Written:
     verified: int
     namespace: str | None
     record: dict[str, Any] | None = None
+    member: dict[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,8 @@ def write_lines(
         if alike < len(members):
             failed.append(Unwritten(prefix, name, "it renders otherwise than a member of its group"))
             continue
-        lines.append(_written(log, prefix, line, name, alike, size))
+        written = _written(log, prefix, line, name, alike, size)
+        lines.append(replace(written, member=place_of(members[-1])))
     return lines, failed
 
 
@@ -96,6 +102,15 @@ def _written(
     if log.media[prefix.request]:
         own = log.history.blocks(prefix.request)
     return Written(prefix, Sent(len(line.token_ids), own), line.form, verified, name, _body(line, name))
+
+
+def place_of(member: Member) -> dict[str, str]:
+    """Return the name of a request by which its log tells it from others: file and line, and its id where it has one.
+
+    The folder is left out: the file of lines may be sent from another machine.
+    """
+    place = {"source": PurePath(member.source or "").name}
+    return place | ({"id": member.request_id} if member.request_id else {})
 
 
 def _body(line: Line, name: str | None) -> dict[str, Any]:
@@ -129,6 +144,7 @@ def batch_lines(lines: Sequence[Written], block_size: int) -> Iterable[str]:
             "expected_saved_tokens": round(line.prefix.value * block_size),
             "members": line.prefix.members,
             "block_size": block_size,
+            "member": line.member,
         }
         record = {"custom_id": item_id(number), "method": "POST", "url": url, "body": body, "kvtools": about}
         yield msgspec.json.encode(record).decode() + "\n"
@@ -146,19 +162,30 @@ def _members(tables: Iterable[pd.DataFrame], log: WarmupLog, requests: set[int])
     found: dict[int, Member] = {}
     for number, table in enumerate(tables):
         mine = wanted.get(number, [])
-        if not mine:
-            continue
-        rows = table.iloc[[int(log.where[1, request]) for request in mine]].reset_index(drop=True)
-        messages, tools, prompts = (text_column(rows, name) for name in ("messages", "tools", "prompt"))
-        ids = ragged_column(rows, "token_ids")
-        for place, request in enumerate(mine):
-            given, tool_list = messages[place], tools[place]
-            own = ids.row(place).tolist()
-            found[request] = Member(
-                messages=None if given is None else msgspec.json.decode(given),
-                tools=None if tool_list is None else msgspec.json.decode(tool_list),
-                prompt=prompts[place],
-                token_ids=own or None,
-                media=bool(log.media[request]),
-            )
+        rows = [int(log.where[1, request]) for request in mine]
+        members = as_members(table, rows, [bool(log.media[request]) for request in mine])
+        found |= dict(zip(mine, members, strict=True))
     return found
+
+
+def as_members(table: pd.DataFrame, places: Sequence[int], media: Sequence[bool]) -> list[Member]:
+    """Return the requests in the rows ``places`` of a request table; ``media``: which have pictures or sounds."""
+    if not places:
+        return []
+    rows = table.iloc[list(places)].reset_index(drop=True)
+    messages, tools, prompts, sources, names = (
+        text_column(rows, name) for name in ("messages", "tools", "prompt", "source", "request_id")
+    )
+    ids = ragged_column(rows, "token_ids")
+    return [
+        Member(
+            messages=None if (given := messages[place]) is None else msgspec.json.decode(given),
+            tools=None if (tool_list := tools[place]) is None else msgspec.json.decode(tool_list),
+            prompt=prompts[place],
+            token_ids=ids.row(place).tolist() or None,
+            media=media[place],
+            source=sources[place],
+            request_id=names[place],
+        )
+        for place in range(len(rows))
+    ]

@@ -49,19 +49,20 @@ class Gathering:
 
     def log(self, spec: CacheSpec) -> WarmupLog:
         """Return the requests in replay order."""
-        arrival, tokens, skip, media, chunk, row = np.concatenate(self.columns, axis=1)
+        arrival, tokens, skip, media, chunk, row, samples = np.concatenate(self.columns, axis=1)
         keys, whole = concat_ragged(self.keys, np.uint64), np.concatenate(self.whole)
         order = replay_order(arrival)
         names = self.names
         if order is not None:
             self.order = "arrival"
-            arrival, tokens, skip, media, chunk, row = (
-                column[order] for column in (arrival, tokens, skip, media, chunk, row)
+            arrival, tokens, skip, media, chunk, row, samples = (
+                column[order] for column in (arrival, tokens, skip, media, chunk, row, samples)
             )
             keys, whole, names = keys.take(order), whole[order], [self.names[one] for one in order.tolist()]
         interner = Interner()
         prompts = Prompts(tokens, interner.intern(keys.values), keys.offsets, skip > 0)
-        history = History(prompts.ids, keys.offsets, prompts.lookups(spec), tokens, whole, skip > 0)
+        several = samples if (samples > 1).any() else None
+        history = History(prompts.ids, keys.offsets, prompts.lookups(spec), tokens, whole, skip > 0, several)
         return WarmupLog(history, interner, arrival, names, np.stack((chunk, row)), media > 0)
 
 
@@ -100,6 +101,7 @@ def _columns(table: pd.DataFrame, keyed: Keyed, number: int) -> NDArray[np.int64
             media,
             np.full(len(rows), number, dtype=np.int64),
             rows,
+            np.maximum(integer_column(table, "samples", 1)[rows], 1),
         )
     )
 

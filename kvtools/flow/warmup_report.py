@@ -20,6 +20,7 @@ from kvtools.report.warmup import (
     Warmup,
     WarmupItem,
     WarmupReport,
+    Way,
 )
 from kvtools.warmup.judge import survivors
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from kvtools.model import CacheSpec
     from kvtools.warmup.choose import Chosen
     from kvtools.warmup.judge import Judged, Replayed
+    from kvtools.warmup.rehearsal import Rehearsal
     from kvtools.warmup.sizing import Plan
 
 _LEFT_OUT_LISTED = 20
@@ -42,6 +44,7 @@ class Made:
     """A set, its lines in sending order, and how it did; ``greedy_saved`` tokens by the computed set in any case."""
 
     chosen_by: str
+    rehearsal: Rehearsal
     plan: Plan
     stop: int
     spec: CacheSpec
@@ -79,7 +82,7 @@ def _conclusion(made: Made, *, optimistic: bool) -> str:
     judged = made.judged
     if not made.lines:
         if made.chosen_by == "nothing":
-            return "No warm-up: on the later part of the log every set did worse than a cold start."
+            return "No warm-up: at restarts within the log every set did worse than a cold start."
         if made.failed or made.plan.left_out:
             return "No warm-up: no prefix that comes again fits the budget and the cache, or can be written."
         return (
@@ -95,8 +98,10 @@ def _conclusion(made: Made, *, optimistic: bool) -> str:
     if optimistic:
         return f"{sentence}, judged on the requests it was built from: optimistic."
     if made.chosen_by == "frequency":
-        return f"{sentence}; the most frequent prompts did better on the later part than the computed set."
-    return f"{sentence}; the naive top-K saves {judged.saved(judged.naive):,}."
+        return f"{sentence}; the most frequent prompts, which did best at restarts within the first part."
+    naive = judged.saved(judged.naive)
+    less = ", more than the set" if naive > saved else ""
+    return f"{sentence}; the naive top-K saves {naive:,}{less}."
 
 
 def _warmup(log: WarmupLog, options: WarmupOptions, made: Made) -> Warmup:
@@ -122,6 +127,8 @@ def _warmup(log: WarmupLog, options: WarmupOptions, made: Made) -> Warmup:
     gone += [(one, log.namespaces[one.request], too_much) for one in made.plan.left_out]
     return Warmup(
         chosen_by=made.chosen_by,
+        rehearsed_restarts=len(made.rehearsal.saved),
+        ways=_ways(made.rehearsal),
         built_on_requests=made.stop,
         block_size=size,
         write=options.write,
@@ -133,6 +140,21 @@ def _warmup(log: WarmupLog, options: WarmupOptions, made: Made) -> Warmup:
         expected_saved_tokens=round(sum(line.prefix.value for line in made.lines) * size),
         bound_share=choice.value / choice.bound if choice.bound else None,
     )
+
+
+def _ways(rehearsal: Rehearsal) -> list[Way]:
+    """Return what each way saved at the rehearsed restarts; without a limit the look-ahead is the horizon."""
+    ways, limited = rehearsal.ways, len(rehearsal.ways) > 2
+    totals = rehearsal.saved.sum(axis=0).tolist()
+    return [
+        Way(
+            by=way.by,
+            look_ahead=way.look_ahead if limited and way.by != "frequency" else None,
+            saved_tokens=total,
+            taken=way is rehearsal.best,
+        )
+        for way, total in zip(ways, totals, strict=True)
+    ]
 
 
 def _left_out(prefix: Chosen, namespace: str | None, reason: str, size: int) -> LeftOut:

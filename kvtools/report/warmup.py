@@ -50,10 +50,27 @@ class Horizon(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float | None
 
 
+class Way(msgspec.Struct, frozen=True, kw_only=True):
+    """A way to choose a set, and what its sets saved at all rehearsed restarts together.
+
+    ``look_ahead``: a block counts until so many times the cache's blocks have been asked for.
+    """
+
+    by: str
+    look_ahead: float | None
+    saved_tokens: int
+    taken: bool
+
+
 class Warmup(msgspec.Struct, frozen=True, kw_only=True):
-    """The set. ``bound_share``: its expected value over an upper bound of any set's under the same budget (0..1)."""
+    """The set. ``bound_share``: its expected value over an upper bound of any set's under the same budget (0..1).
+
+    ``chosen_by`` the way that did best at ``rehearsed_restarts`` within the part that the set is built from.
+    """
 
     chosen_by: str
+    rehearsed_restarts: int
+    ways: list[Way]
     built_on_requests: int
     block_size: int
     write: str

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from kvtools.warmup.tree import BlockTree
 
 _HALVINGS = 30
+_FULL_SHARE = 0.995
+"""The search for the price ends where the paths fill so much of the room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +82,43 @@ def _longest(
 
 
 @kernel
-def _chain(following: NDArray[np.int32], node: int) -> tuple[int, int]:
-    """Return the last node of a chain and its blocks."""
-    length = 1
-    while following[node] >= 0:
-        node = following[node]
-        length += 1
-    return node, length
+def _chains(
+    following: NDArray[np.int32], heads: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the last node of the chain behind each head, and its blocks."""
+    last, length = heads.copy(), np.ones(len(heads), dtype=np.int64)
+    for place in range(len(heads)):
+        while following[last[place]] >= 0:
+            last[place] = following[last[place]]
+            length[place] += 1
+    return last, length
+
+
+@kernel
+def _cut(
+    parent: NDArray[np.int32], likely: NDArray[np.float64], node: int, blocks: int, room: int
+) -> tuple[int, int, float]:
+    """Return the last node of a chain cut to ``room`` blocks, its blocks, and the sum of their probabilities."""
+    while blocks > room:
+        node, blocks = parent[node], blocks - 1
+    value, at = 0.0, node
+    for _ in range(blocks):
+        value += likely[at]
+        at = parent[at]
+    return node, blocks, value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Chains:
+    """Chains, the best first: the last node and the blocks of each; ``gain`` is of all, the price taken off."""
+
+    gain: float
+    last: NDArray[np.int64]
+    length: NDArray[np.int64]
+
+    @property
+    def blocks(self) -> int:
+        return int(self.length.sum())
 
 
 class _Tree:
@@ -96,8 +128,8 @@ class _Tree:
         self.tree, self.likely = tree, likely
         self.parent = np.ascontiguousarray(tree.nodes[:, PARENT])
 
-    def greedy(self, queries: int, price: float) -> list[tuple[float, int, int, int]]:
-        """Return gain, first node, last node and blocks of the best ``queries`` chains, the best first."""
+    def greedy(self, queries: int, price: float) -> _Chains:
+        """Return the best ``queries`` chains, the best first."""
         value = np.maximum(self.likely - price, 0.0)
         best, following = _longest(self.parent, value)
         above = np.where(self.parent < 0, -1, following[self.parent])
@@ -106,17 +138,11 @@ class _Tree:
             heads = heads[np.argpartition(-best[heads], queries)[:queries]]
         # Equal gains: the more recent first.
         heads = heads[np.lexsort((-self.tree.nodes[heads, LAST], -best[heads]))]
-        return [(float(best[head]), int(head), *_chain(following, int(head))) for head in heads.tolist()]
+        return _Chains(float(best[heads].sum()), *_chains(following, heads))
 
-    def chosen(self, chain: tuple[float, int, int, int], room: int) -> Chosen:
+    def chosen(self, last: int, blocks: int, room: int) -> Chosen:
         """Return a chain as a prefix, cut to ``room`` new blocks; its value is by probability alone."""
-        _, _, node, blocks = chain
-        while blocks > room:
-            node, blocks = int(self.parent[node]), blocks - 1
-        value, at = 0.0, node
-        for _ in range(blocks):
-            value += float(self.likely[at])
-            at = int(self.parent[at])
+        node, blocks, value = _cut(self.parent, self.likely, last, blocks, room)
         request, depth, members = self.tree.nodes[node][[LAST, DEPTH, SEEN]].tolist()
         return Chosen(request, depth, blocks, value, members)
 
@@ -130,33 +156,33 @@ def choose(tree: BlockTree, likely: NDArray[np.float64], queries: int, blocks: i
         return Choice((), 0.0)
     paths = _Tree(tree, likely)
     free = paths.greedy(queries, 0.0)
-    if blocks is None or sum(chain[3] for chain in free) <= blocks:
-        every = tuple(paths.chosen(chain, chain[3]) for chain in free)
+    if blocks is None or free.blocks <= blocks:
+        every = _filled(paths, free, free.blocks)
         return Choice(every, sum(one.value for one in every))
     low, high = 0.0, 1.0
-    cheap, dear = free, []
+    cheap, dear = free, _Chains(0.0, free.last[:0], free.length[:0])
     for _ in range(_HALVINGS):
         price = (low + high) / 2
         found = paths.greedy(queries, price)
-        if sum(chain[3] for chain in found) <= blocks:
-            high, dear = price, found
-        else:
+        if found.blocks > blocks:
             low, cheap = price, found
-    bound = min(
-        sum(chain[0] for chain in found) + price * blocks for found, price in ((cheap, low), (dear, high))
-    )
+            continue
+        high, dear = price, found
+        if found.blocks >= _FULL_SHARE * blocks:
+            break
+    bound = min(found.gain + price * blocks for found, price in ((cheap, low), (dear, high)))
     sets = [_filled(paths, found, blocks) for found in (cheap, dear)]
     best = max(sets, key=lambda one: sum(prefix.value for prefix in one))
     return Choice(best, bound)
 
 
-def _filled(paths: _Tree, chains: list[tuple[float, int, int, int]], blocks: int) -> tuple[Chosen, ...]:
+def _filled(paths: _Tree, chains: _Chains, room: int) -> tuple[Chosen, ...]:
     """Return the chains in their order as far as there is room; the one that no longer fits is cut."""
     prefixes = []
-    for chain in chains:
-        if blocks < 1:
+    for last, blocks in zip(chains.last.tolist(), chains.length.tolist(), strict=True):
+        if room < 1:
             break
-        prefix = paths.chosen(chain, blocks)
+        prefix = paths.chosen(last, blocks, room)
         prefixes.append(prefix)
-        blocks -= prefix.blocks
+        room -= prefix.blocks
     return tuple(prefixes)

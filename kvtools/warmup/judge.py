@@ -58,6 +58,8 @@ def judge(
         return Replayed(hits, len(those), computed_tokens(those, own))
 
     queried = np.where(history.skip_lookup[begin:end], 0, history.tokens[begin:end])
+    if history.samples is not None:
+        queried = queried * history.samples[begin:end]
     return Judged(queried, behind([]), behind(naive_set(history, naive)), behind(sent))
 
 

@@ -35,13 +35,24 @@ _PARTS = 24
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A request of the log as it was sent: messages and tools, or text, or token ids. ``media``: pictures or sounds."""
+    """A request of the log as it was sent: messages and tools, or text, or token ids. ``media``: pictures or sounds.
+
+    ``source`` is where it stands (``path:line``), ``request_id`` its name there.
+    """
 
     messages: list[dict[str, Any]] | None = None
     tools: list[dict[str, Any]] | None = None
     prompt: str | None = None
     token_ids: list[int] | None = None
     media: bool = False
+    source: str | None = None
+    request_id: str | None = None
+
+    def body(self) -> dict[str, Any]:
+        """Return the request as an OpenAI body without model and length."""
+        if self.messages is not None:
+            return _chat(self.messages, self.tools)
+        return {"prompt": self.prompt if self.token_ids is None else self.token_ids}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

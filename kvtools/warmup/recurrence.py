@@ -54,6 +54,15 @@ def _watched(nodes: NDArray[np.int32], now: int, gaps: NDArray[np.int64]) -> Non
 
 
 @kernel
+def _summed_to(gap: int, edges: NDArray[np.float64], summed: NDArray[np.float64]) -> float:
+    """Return the hazard summed up to a gap: linear within its bin."""
+    place = gap_bin(gap)
+    inside = (gap - edges[place]) / (edges[place + 1] - edges[place])
+    found: float = summed[place] + min(inside, 1.0) * (summed[place + 1] - summed[place])
+    return found
+
+
+@kernel
 def _likely(
     nodes: NDArray[np.int32],
     moment: tuple[int, int],
@@ -69,7 +78,7 @@ def _likely(
             continue
         hazards = summed[count_class(node[ASKED]), min(node[REPEATS], REPEAT_CLASSES - 1)]
         age = now - node[LAST]
-        hazard = np.interp(age + horizon, edges, hazards) - np.interp(age, edges, hazards)
+        hazard = _summed_to(age + horizon, edges, hazards) - _summed_to(age, edges, hazards)
         own = (1.0 - np.exp(-hazard)) * (1.0 - _TIE * age / now)
         found[place] = max(found[place], own)
         if node[PARENT] >= 0:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kvtools.cache import Interner, Prompts, replay_prompts, unlimited_hits
-from kvtools.table import offsets_of
+from kvtools.table import Ragged, offsets_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,22 +72,36 @@ def replayed(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the hit tokens of the requests sent first, and of the requests ``stretch`` behind them.
 
-    One at a time through the cache of ``spec``, which starts empty.
+    One at a time through the cache of ``spec``, which starts empty; a request for n answers does n lookups.
     """
-    begin, end = stretch
-    ids = np.concatenate(
-        [*(one.blocks for one in sent), history.ids[history.offsets[begin] : history.offsets[end]]]
-    )
+    each = _lookups(history, stretch)
+    rows = _rows(history, stretch, each)
+    ids = np.concatenate([*(one.blocks for one in sent), rows.values])
     lengths = np.array([len(one.blocks) for one in sent], dtype=np.int64)
-    offsets = offsets_of(np.concatenate((lengths, np.diff(history.offsets[begin : end + 1]))))
+    offsets = offsets_of(np.concatenate((lengths, rows.lengths())))
     tokens = np.array([one.tokens for one in sent], dtype=np.int64)
-    tokens = np.concatenate((tokens, history.tokens[begin:end]))
-    skip = np.concatenate((np.zeros(len(sent), dtype=np.bool_), history.skip_lookup[begin:end]))
+    tokens = np.concatenate((tokens, history.tokens[each]))
+    skip = np.concatenate((np.zeros(len(sent), dtype=np.bool_), history.skip_lookup[each]))
     prompts = Prompts(tokens, Interner().intern(ids.astype(np.uint64)), offsets, skip)
     hits = unlimited_hits(prompts, spec)
     if spec.capacity_blocks is not None:
         hits = replay_prompts(prompts, spec, hits).hit_tokens
-    return hits[: len(sent)], hits[len(sent) :]
+    of_each = np.bincount(each - stretch[0], weights=hits[len(sent) :], minlength=stretch[1] - stretch[0])
+    return hits[: len(sent)], of_each.astype(np.int64)
+
+
+def _lookups(history: History, stretch: tuple[int, int]) -> NDArray[np.int64]:
+    """Return the requests of a stretch, each as often as it does a lookup: once per answer asked for."""
+    each = np.arange(*stretch, dtype=np.int64)
+    return each if history.samples is None else np.repeat(each, history.samples[stretch[0] : stretch[1]])
+
+
+def _rows(history: History, stretch: tuple[int, int], each: NDArray[np.int64]) -> Ragged:
+    begin, end = stretch
+    if history.samples is not None:
+        return Ragged(history.ids, history.offsets).take(each)
+    offsets = history.offsets[begin : end + 1]
+    return Ragged(history.ids[offsets[0] : offsets[-1]], offsets - offsets[0])
 
 
 def computed_tokens(sent: Sequence[Sent], hits: NDArray[np.int64]) -> int:

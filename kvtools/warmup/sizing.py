@@ -2,7 +2,7 @@
 
 In a cache with a limit a warm block stays until as many distinct blocks have been asked for as lie above it: for a full
 set between none and all of the cache's, half of them on average. How many requests that takes is read off the latest
-traffic; further ahead no block is worth anything.
+traffic; further ahead no block is worth anything. Which look-ahead saves most is tried (``kvtools.warmup.rehearsal``).
 """
 
 from __future__ import annotations
@@ -66,11 +66,17 @@ def requests_to_fill(history: History, stop: int, blocks: int) -> int:
     return int(_to_fill(history.ids, history.offsets, stop, blocks, seen))
 
 
-def plan(tree: BlockTree, horizon: int, budget: Budget, capacity_blocks: int | None) -> Plan:
-    """Return the set to send before the requests that follow those of ``tree``; ``horizon`` is in requests."""
+def plan(
+    tree: BlockTree, horizon: int, budget: Budget, capacity_blocks: int | None, look_ahead: float = 0.5
+) -> Plan:
+    """Return the set to send before the requests that follow those of ``tree``; ``horizon`` is in requests.
+
+    In a cache with a limit a block counts until ``look_ahead`` times its blocks have been asked for.
+    """
     stay = horizon
     if capacity_blocks is not None and capacity_blocks < tree.history.distinct(tree.requests):
-        stay = min(requests_to_fill(tree.history, tree.requests, max(capacity_blocks // 2, 1)), horizon)
+        asked = max(int(capacity_blocks * look_ahead), 1)
+        stay = min(requests_to_fill(tree.history, tree.requests, asked), horizon)
     likely = probabilities(tree, stay)
     room = room_of(budget, capacity_blocks)
     choice = choose(tree, likely, budget.queries, room)

@@ -28,7 +28,8 @@ class History:
     """Requests in replay order: request ``r`` owns ``ids[offsets[r]:offsets[r + 1]]``, looks up ``lookups[r]`` of them.
 
     ``tokens`` are its prompt tokens, ``whole`` (uint64) a digest of the whole prompt; a request with ``skip_lookup``
-    fills the cache without reading it. ``repeats``: how many earlier requests have the same prompt.
+    fills the cache without reading it. ``samples``: answers asked for at once (``n``), each a lookup of its own when
+    replayed; it is one sight of the prompt all the same. ``repeats``: how many earlier requests have the same prompt.
     """
 
     ids: NDArray[np.int32]
@@ -37,6 +38,7 @@ class History:
     tokens: NDArray[np.int64]
     whole: NDArray[np.uint64]
     skip_lookup: NDArray[np.bool_]
+    samples: NDArray[np.int64] | None = None
     repeats: NDArray[np.int32] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -179,6 +182,102 @@ def test_send_retries_keeps_the_order_and_verifies(shared_head: Path, tmp_path: 
     assert report["requests"] == report["verified_as_expected"] == len(bodies)
     assert {item["verified_tokens"] for item in report["items"]} == {992}
     assert "no counters" in _run("warmup", "send", out, "--url", server)[1]
+
+
+def test_verify_asks_for_a_member_of_each_group(shared_head: Path, tmp_path: Path, server: str) -> None:
+    out = tmp_path / "out.jsonl"
+    _run("warmup", shared_head, "-o", out, "--budget-queries", "5")
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    logged = {row["id"]: row["messages"] for row in map(json.loads, shared_head.read_text().splitlines())}
+    options = ("--url", server, "--verify", "--members", shared_head, "--in-flight", "1")
+    code, page = _run("warmup", "send", out, *options, "--format", "json")
+    assert code == 0
+    report = json.loads(page)
+    asked = [body["messages"] for body in _Server.seen[len(lines) :]]
+    assert asked == [logged[line["kvtools"]["member"]["id"]] for line in lines]
+    assert all(body["max_tokens"] == 1 for body in _Server.seen)
+    assert report["verified_by"] == "member"
+    assert [item["member"] for item in report["items"]] == [
+        f"log.jsonl:{int(line['kvtools']['member']['id'][1:]) + 1}" for line in lines
+    ]
+    # This server knows only what it was sent word for word, so members hit nothing: that is said, not hidden.
+    assert report["verified_as_expected"] == 0
+    code, page = _run("warmup", "send", out, *options)
+    assert "A member of each group asked:" in page
+    assert "log.jsonl:" in page
+
+
+def test_members_of_another_log_are_not_found(shared_head: Path, tmp_path: Path, server: str) -> None:
+    out = tmp_path / "out.jsonl"
+    _run("warmup", shared_head, "-o", out, "--budget-queries", "2")
+    other = _log(tmp_path / "other.jsonl", ["hello"])
+    send = ("warmup", "send", out, "--url", server)
+    code, sentence = _run(*send, "--verify", "--members", other)
+    assert (code, "warmup-0001" in sentence, "--members" in sentence) == (3, True, True)
+    assert _Server.seen == []  # nothing was sent
+    assert _run(*send, "--members", shared_head)[0] == 2
+    bare = [json.loads(line) for line in out.read_text().splitlines()]
+    for line in bare:
+        del line["kvtools"]["member"]
+    out.write_text("\n".join(map(json.dumps, bare)))
+    code, sentence = _run(*send, "--verify", "--members", shared_head)
+    assert (code, "build the set again" in sentence) == (3, True)
+
+
+class _Slow(_Server):
+    """Answers the first two requests, and lets all others wait."""
+
+    asked: ClassVar[list[int]] = []
+    waiting: ClassVar[threading.Event] = threading.Event()
+    over: ClassVar[threading.Event] = threading.Event()
+
+    def do_POST(self) -> None:
+        _Slow.asked.append(1)
+        if len(_Slow.asked) > 2:
+            _Slow.waiting.set()
+            _Slow.over.wait(300)
+            return
+        self.rfile.read(int(self.headers["content-length"]))
+        self._say(200, {"usage": {"prompt_tokens": 100}})
+
+
+@pytest.fixture
+def five_heads(tmp_path: Path) -> Path:
+    return _log(
+        tmp_path / "heads.jsonl", [f"{n % 5} " + HEAD + f"Question {n}: {n * n}?" for n in range(100)]
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_a_signal_stops_sending_at_once_and_says_how_far_it_came(
+    five_heads: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    out = tmp_path / "out.jsonl"
+    _run("warmup", five_heads, "-o", out, "--budget-queries", "5")
+    count = len(out.read_text().splitlines())
+    _Slow.asked.clear()
+    _Slow.waiting.clear()
+    _Slow.over.clear()
+    running = ThreadingHTTPServer(("127.0.0.1", 0), _Slow)
+    running.daemon_threads = True
+    threading.Thread(target=running.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{running.server_address[1]}"
+    program = [sys.executable, "-m", "kvtools", "warmup", "send", str(out), "--url", url, "--in-flight", "1"]
+    try:
+        with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as sender:
+            assert _Slow.waiting.wait(300), "the third request never came"
+            sender.send_signal(number)
+            page, errors = sender.communicate(timeout=120)
+    finally:
+        _Slow.over.set()
+        running.shutdown()
+        running.server_close()
+    assert count > 3
+    assert sender.returncode == 130
+    assert f"stopped: 2 of {count} warm-up requests were answered." in errors
+    assert "Traceback" not in errors
+    assert page == ""
+    assert len(_Slow.asked) == 3  # and no further one was begun
 
 
 def test_send_without_a_server_or_a_set(tmp_path: Path, shared_head: Path) -> None:

@@ -99,6 +99,10 @@ def test_a_server_hits_what_was_predicted_behind_the_set(
         kvtools("warmup", "send", out, "--url", server, "--model", model, "--verify", "--format", "json")
     )
     assert again["verified_as_expected"] == again["verified_requests"] == 20
+    options = ("--model", model, "--verify", "--members", peers, "--format", "json")
+    by_members = json.loads(kvtools("warmup", "send", out, "--url", server, *options))
+    assert by_members["verified_by"] == "member"
+    assert by_members["verified_as_expected"] == by_members["verified_requests"] == 20
 
 
 def test_a_model_that_is_not_served_is_named(server: str, peers: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from kvtools.cache import Interner, StepTime, Workload, simulate
 from kvtools.flow import WarmupOptions, warmup
 from kvtools.model import CacheSpec, SchedulerSpec
+from kvtools.report.warmup_text import render_warmup
 from kvtools.table import offsets_of
 from kvtools.warmup.replaying import Sent, as_sent, sending_order
 from kvtools.warmup.sizing import Budget, plan
@@ -66,13 +67,14 @@ def test_never_below_the_naive_set_and_never_worse_than_nothing(
     assert all(point.warm_saved_tokens >= 0 for point in points)
 
 
-def test_where_the_naive_set_does_better_on_the_later_part_it_is_written_and_said(shared: Path) -> None:
-    log = shared / "data/mooncake/conversation_trace.jsonl"
-    report = warmup(log, WarmupOptions(budget_queries=50, capacity_blocks=500))
-    judged = report.evaluation
-    assert judged.warm.saved_tokens >= judged.topk.saved_tokens > judged.greedy_saved_tokens
-    assert report.warmup.chosen_by == "frequency"
-    assert "the most frequent prompts did better" in report.conclusion
+def test_how_the_set_was_chosen_is_told_and_the_later_part_had_no_say(data: Path) -> None:
+    report = warmup(data / "shop-assistant.jsonl", WarmupOptions(budget_queries=10, capacity_blocks=500))
+    made = report.warmup
+    assert made.rehearsed_restarts == 24
+    assert [way.by for way in made.ways] == ["expected saving"] * 5 + ["frequency"]
+    (taken,) = [way for way in made.ways if way.taken]
+    assert taken.by == made.chosen_by
+    assert "restarts within the first part" in render_warmup(report)
 
 
 def _history() -> History:
