@@ -14,7 +14,7 @@ AXE_HOME := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kvtools/axe
 AXE := $(AXE_HOME)/node_modules/axe-core/axe.min.js
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench wheel-test test-oracle test-vllm test-browser vllm-here bench-readers bench-diagnosis bench-warmup bench-heat bench-normalize bench-normalizer bench-simulator data docs screenshot docs-ragpulse setup clean
+.PHONY: help demo test check bench wheel-test test-oracle test-vllm test-browser vllm-here bench-readers bench-diagnosis bench-page bench-warmup bench-plan bench-heat bench-normalize bench-normalizer bench-simulator data docs flags screenshot docs-ragpulse setup clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,11 +76,18 @@ bench-normalize: $(READY)  ## measure how many requests a second normalize rewri
 bench-normalizer: $(READY)  ## measure median and p99 of Normalizer.normalize on 1,000-token prompts
 	$(BIN)/python benchmarks/normalizer.py
 
+bench-page: $(READY)  ## hold the page of two million requests against that of two thousand
+	$(BIN)/python benchmarks/page.py
+
 bench-warmup: $(READY)  ## measure held-out savings of a warm-up set, and the time to build one
 	$(BIN)/python benchmarks/warmup.py
 
+bench-plan: $(READY)  ## measure and print the tables of docs/plan.md
+	$(BIN)/python benchmarks/plan.py
+
 bench-heat: $(READY)  ## measure how well classes and rules are found, and the time to label a million rows
 	$(BIN)/python benchmarks/heat.py
+	$(BIN)/python benchmarks/heat_features.py
 
 bench-diagnosis: $(READY)  ## measure CPU time and memory of a diagnosis beside kvlint's published figures
 	$(BIN)/python benchmarks/diagnosis.py
@@ -94,6 +101,9 @@ data: $(READY)  ## write data/ anew with the generators of kvtools/samples
 
 docs: $(READY)  ## write docs/cli.md anew from the commands
 	$(BIN)/python tests/test_docs.py
+
+flags: vllm-here  ## write the table of vLLM's flags anew from the installed vLLM's own parser
+	$(VLLM_PYTHON) benchmarks/vllm_flags.py
 
 screenshot: $(READY)  ## draw docs/report.png anew with Chromium
 	$(BIN)/python benchmarks/screenshot.py

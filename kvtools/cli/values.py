@@ -88,3 +88,15 @@ def comma_list(text: str) -> tuple[str, ...]:
     if not all(entries):
         raise click.BadParameter(f"{text!r} has an empty entry; write A,B.")
     return entries
+
+
+def name_and_value(text: str) -> tuple[str, str]:
+    """Return ``NAME=VALUE`` as a pair.
+
+    Raises:
+        click.BadParameter: it has no ``=``.
+    """
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise click.BadParameter(f"{text!r}: write NAME=VALUE.")
+    return name, value

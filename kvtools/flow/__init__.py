@@ -6,11 +6,15 @@ from kvtools.flow.check import CheckOptions, baseline, check, self_test
 from kvtools.flow.convert import ConvertOptions, convert
 from kvtools.flow.diff import diff_logs, diff_requests
 from kvtools.flow.explain import ExplainOptions, explain
+from kvtools.flow.export import ExportOptions, export
+from kvtools.flow.history import check_history
 from kvtools.flow.intake import IntakeOptions, Watcher
 from kvtools.flow.label import LabelOptions, label
 from kvtools.flow.lint import LintOptions, lint_templates
 from kvtools.flow.normalize import normalize, restore
 from kvtools.flow.normalize_stage import NormalizeOptions
+from kvtools.flow.plan_routing import RoutingOptions, plan_routing
+from kvtools.flow.plan_sizing import SizingOptions, plan_sizing
 from kvtools.flow.replay import ReplayOptions, replay
 from kvtools.flow.rules import RulesOptions, rules
 from kvtools.flow.samples import write_sample
@@ -18,6 +22,7 @@ from kvtools.flow.sizing import CacheMemory, cache_memory
 from kvtools.flow.warmup import WarmupOptions, warmup
 from kvtools.flow.warmup_send import SendOptions, send_warmup
 from kvtools.model import SchedulerSpec
+from kvtools.monitor.deployment import Deployment, Scenario, scenario
 from kvtools.replay.server import ServerEngine
 
 __all__ = [
@@ -25,34 +30,44 @@ __all__ = [
     "CacheMemory",
     "CheckOptions",
     "ConvertOptions",
+    "Deployment",
     "ExplainOptions",
+    "ExportOptions",
     "IntakeOptions",
     "LabelOptions",
     "LintOptions",
     "NormalizeOptions",
     "ReplayOptions",
+    "RoutingOptions",
     "RulesOptions",
+    "Scenario",
     "SchedulerSpec",
     "SendOptions",
     "ServerEngine",
+    "SizingOptions",
     "WarmupOptions",
     "Watcher",
     "analyze",
     "baseline",
     "cache_memory",
     "check",
+    "check_history",
     "convert",
     "diff_logs",
     "diff_requests",
     "doctor",
     "explain",
+    "export",
     "formats",
     "label",
     "lint_templates",
     "normalize",
+    "plan_routing",
+    "plan_sizing",
     "replay",
     "restore",
     "rules",
+    "scenario",
     "self_test",
     "send_warmup",
     "warmup",
