@@ -21,8 +21,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvtools.cache.inner import inlined, inner
+from kvtools.cache.lanes import NO_LANE, lane_cap, leave_head, next_lane, queued, victim
 from kvtools.cache.pool import FREE, free, lookup, register, take, touch
-from kvtools.cache.queues import pop, push
 from kvtools.cache.state import (
     ADMITTED,
     BASE,
@@ -35,11 +35,14 @@ from kvtools.cache.state import (
     HELD,
     HIT,
     IN_FLIGHT,
+    LANE,
+    LANE_HELD,
+    LANE_ROOM,
+    LANE_RUNNING,
     LOWEST_RANK,
     OLDEST,
     PENDING,
     PREEMPTIONS,
-    QUEUE_SIZE,
     REQUEST,
     RESUMED_HIT,
     RESUMED_QUERIED,
@@ -54,7 +57,6 @@ from kvtools.cache.state import (
     TOKENS,
     TOTAL,
     UNUSED_SLOT,
-    URGENCY,
     WAITING,
     WAITING_COUNT,
 )
@@ -82,11 +84,13 @@ def store(engine: Engine, limits: Limits, request: int, tokens: int) -> None:
 
 
 @inner
-def release(engine: Engine, request: int) -> None:
-    """Free the blocks of a running ``request`` and its block table."""
+def release(engine: Engine, request: int, kept: int) -> None:
+    """Free the blocks of a running ``request`` and its block table; only its first ``kept`` blocks stay cached."""
     requests, state = engine.requests, engine.state
-    slot = requests[request, SLOT]
-    free(engine.pool, slot, requests[request, HELD])
+    slot, held = requests[request, SLOT], requests[request, HELD]
+    free(engine.pool, slot, held, kept)
+    state[LANE_RUNNING + requests[request, LANE]] -= 1
+    state[LANE_HELD + requests[request, LANE]] -= held
     requests[request, HELD] = 0
     requests[request, STORED] = 0
     # Every running request has one table, and this one is about to leave: the stack grows by one.
@@ -103,6 +107,7 @@ def place(engine: Engine, limits: Limits, request: int, count: int) -> None:
         need = (reach + limits.block_size - 1) // limits.block_size
         take(engine.pool, requests[request, SLOT], held, need)
         requests[request, HELD] = need
+        state[LANE_HELD + requests[request, LANE]] += need - held
     store(engine, limits, request, min(reach, requests[request, TOKENS]))
     step = (state[OLDEST] + state[IN_FLIGHT]) & 1
     index = state[FLIGHT_SIZE + step]
@@ -138,7 +143,7 @@ def preempt(engine: Engine, limits: Limits, index: int) -> None:
     """Move the running request at ``index`` back to the queue; its keyed blocks stay cached until taken."""
     requests, seats, state = engine.requests, engine.seats, engine.state
     request = seats[index, RUNNING_AT]
-    release(engine, request)
+    release(engine, request, requests[request, HELD])
     for later in range(index + 1, state[RUNNING_COUNT]):
         seats[later - 1, RUNNING_AT] = seats[later, RUNNING_AT]
     state[RUNNING_COUNT] -= 1
@@ -149,22 +154,19 @@ def preempt(engine: Engine, limits: Limits, index: int) -> None:
     if not limits.by_priority:
         state[LOWEST_RANK] -= 1
         engine.rank[request] = state[LOWEST_RANK]
-    push(engine.queue, state[QUEUE_SIZE], engine.rank, request)
-    state[QUEUE_SIZE] += 1
-    state[WAITING_COUNT] += 1
+    queued(engine, request)
 
 
-@inner
-def victim(engine: Engine, limits: Limits) -> int:
-    """Return where the request to preempt runs: the last, or by priority the first of the least urgent."""
-    seats, requests = engine.seats, engine.requests
-    last = engine.state[RUNNING_COUNT] - 1
-    chosen = last
-    if limits.by_priority:
-        for index in range(last, -1, -1):
-            if requests[seats[index, RUNNING_AT], URGENCY] >= requests[seats[chosen, RUNNING_AT], URGENCY]:
-                chosen = index
-    return int(chosen)
+@inlined
+def lacks(engine: Engine, limits: Limits, request: int, reach: int) -> int:
+    """Say what a running ``request`` lacks to hold its first ``reach`` tokens: 0 nothing, 1 blocks, 2 its lane's room."""
+    state, held = engine.state, engine.requests[request, HELD]
+    if reach > (held + engine.pool.counts[FREE]) * limits.block_size:
+        return 1
+    lane = engine.requests[request, LANE]
+    if reach > (held + state[LANE_ROOM + lane] - state[LANE_HELD + lane]) * limits.block_size:
+        return 2
+    return 0
 
 
 @inner
@@ -179,13 +181,15 @@ def serve_running(engine: Engine, limits: Limits, cap: int) -> tuple[int, bool]:
         if pending > 0 and computed + 2 - pending >= requests[request, TOTAL]:
             continue  # its last token is already in flight
         count = requests[request, TOKENS] + pending - computed
-        if 0 < cap < count:
-            count = cap
+        most = lane_cap(engine, request, cap)
+        if 0 < most < count:
+            count = most
         count = min(count, budget)
-        while computed + count > (requests[request, HELD] + engine.pool.counts[FREE]) * limits.block_size:
-            chosen = victim(engine, limits)
+        lack = lacks(engine, limits, request, computed + count)
+        while lack > 0:
+            chosen = victim(engine, limits, requests[request, LANE] if lack == 2 else NO_LANE)
             evicted = seats[chosen, RUNNING_AT]
-            if limits.by_priority:
+            if limits.by_priority or limits.spare_first_lane or lack == 2:
                 budget += withdraw(engine, evicted)
             preempt(engine, limits, chosen)
             preempted = True
@@ -193,6 +197,7 @@ def serve_running(engine: Engine, limits: Limits, cap: int) -> tuple[int, bool]:
                 index -= 1
             if evicted == request:
                 return budget, preempted
+            lack = lacks(engine, limits, request, computed + count)
         place(engine, limits, request, count)
         budget -= count
     return budget, preempted
@@ -200,16 +205,20 @@ def serve_running(engine: Engine, limits: Limits, cap: int) -> tuple[int, bool]:
 
 @inner
 def admit(engine: Engine, limits: Limits, request: int, cap: int, budget: int) -> int:
-    """Admit a waiting ``request`` and return the tokens scheduled; 0 if it has to wait, and nothing changed."""
+    """Admit a waiting ``request`` and return the tokens scheduled; 0 if it has to wait, and nothing changed.
+
+    -1 if it waits for its own lane's room alone.
+    """
     requests, state, pool, size = engine.requests, engine.state, engine.pool, limits.block_size
     slot = engine.seats[engine.seats.shape[0] - 1 - state[RUNNING_COUNT], UNUSED_SLOT]
-    tokens = requests[request, TOKENS]
+    tokens, lane = requests[request, TOKENS], requests[request, LANE]
     found, idle = 0, 0
     if requests[request, SKIP_LOOKUP] == 0:
         found, idle = lookup(pool, slot, requests[request, BASE], (tokens - 1) // size)
     count = tokens - found * size
-    if 0 < cap < count:
-        count = cap
+    most = lane_cap(engine, request, cap)
+    if 0 < most < count:
+        count = most
     if count > budget and not limits.chunked:
         return 0
     count = min(count, budget)
@@ -219,12 +228,16 @@ def admit(engine: Engine, limits: Limits, request: int, cap: int, budget: int) -
     reach = tokens if limits.reserve_full else found * size + count
     if reach > room * size:
         return 0
+    if reach > (state[LANE_ROOM + lane] - state[LANE_HELD + lane]) * size:
+        return -1
     touch(pool, slot, found)
     requests[request, SLOT] = slot
     requests[request, STATUS] = RUNNING
     requests[request, COMPUTED] = found * size
     requests[request, HELD] = found
     requests[request, STORED] = found
+    state[LANE_RUNNING + lane] += 1
+    state[LANE_HELD + lane] += found
     place(engine, limits, request, count)
     if requests[request, PREEMPTIONS] == 0:
         requests[request, HIT] = found * size
@@ -237,18 +250,23 @@ def admit(engine: Engine, limits: Limits, request: int, cap: int, budget: int) -
 
 @inlined
 def serve_waiting(engine: Engine, limits: Limits, cap: int, budget: int) -> None:
-    """Admit waiting requests in order until one does not fit."""
-    state = engine.state
+    """Admit waiting requests in order until one does not fit; a lane whose own room is spent is passed over."""
+    state, closed = engine.state, NO_LANE
     while budget > 0 and state[WAITING_COUNT] > 0 and state[RUNNING_COUNT] < limits.max_running:
-        request = engine.queue[0]
+        lane = next_lane(engine, limits, closed)
+        if lane == NO_LANE:
+            break
+        request = engine.queue[lane, 0]
         if engine.requests[request, STATUS] == WAITING:
             count = admit(engine, limits, request, cap, budget)
-            if count == 0:
+            if count == -1 and closed == NO_LANE:
+                closed = lane
+                continue
+            if count <= 0:
                 break
             budget -= count
             engine.seats[state[RUNNING_COUNT], RUNNING_AT] = request
             state[RUNNING_COUNT] += 1
             state[WAITING_COUNT] -= 1
         # Otherwise it ended while it waited, by a token that was in flight when it was preempted.
-        pop(engine.queue, state[QUEUE_SIZE], engine.rank)
-        state[QUEUE_SIZE] -= 1
+        leave_head(engine, lane)

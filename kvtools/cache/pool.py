@@ -163,8 +163,8 @@ def take(pool: Pool, slot: int, start: int, stop: int) -> None:
 
 
 @inner
-def free(pool: Pool, slot: int, stop: int) -> None:
-    """Let go of the blocks of table ``slot`` up to ``stop``, last one first."""
+def free(pool: Pool, slot: int, stop: int, kept: int) -> None:
+    """Let go of the blocks of table ``slot`` up to ``stop``, last one first; only the first ``kept`` stay cached."""
     blocks, counts = pool.blocks, pool.counts
     reused_first = 0
     for position in range(stop - 1, -1, -1):
@@ -174,7 +174,7 @@ def free(pool: Pool, slot: int, stop: int) -> None:
             continue
         counts[FREE] += 1
         key = blocks[block, KEY]
-        if counts[FORGET_COPIES] and key != NO_KEY and pool.first[key] != block:
+        if key != NO_KEY and (position >= kept or (counts[FORGET_COPIES] and pool.first[key] != block)):
             forget(pool, block)
             key = NO_KEY
         if key == NO_KEY and not counts[PARTIAL_BLOCKS_LAST]:

@@ -76,6 +76,20 @@ class Simulation:
         return int(np.argmax(reached)) / (at.UTILIZATION_BINS - 1)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A run before its first step: what ``steps.run`` takes, or another loop over the same steps.
+
+    ``refused`` [n] can never run; ``order`` lists the others in order of ``arrival_us`` [n].
+    """
+
+    engine: Engine
+    limits: Limits
+    order: NDArray[np.int32]
+    arrival_us: NDArray[np.int64]
+    refused: NDArray[np.bool_]
+
+
 def simulate(
     work: Workload,
     cache: CacheSpec,
@@ -94,6 +108,23 @@ def simulate(
         UsageError: a setting is out of range, ``cache.rules`` is not ``vllm``, or ``step_time`` is missing.
         ValueError: the arrays of ``work`` contradict each other.
     """
+    ready = prepare(work, cache, scheduler, step_time)
+    run(ready.engine, ready.limits, ready.order, ready.arrival_us)
+    return _simulation(work, ready.refused, cache, ready.engine)
+
+
+def prepare(
+    work: Workload,
+    cache: CacheSpec,
+    scheduler: SchedulerSpec,
+    step_time: StepTime | None = None,
+    lane: NDArray[np.bool_] | None = None,
+) -> Prepared:
+    """Return what ``simulate`` runs. ``lane``: which requests wait in the second lane (``None``: there is one).
+
+    Raises:
+        UsageError, ValueError: as ``simulate``.
+    """
     _check_settings(cache, scheduler, step_time)
     need = -(-(work.prompt_tokens + work.output_tokens - 1) // cache.block_size)
     refused = _refused(work, need, cache, scheduler)
@@ -105,8 +136,10 @@ def simulate(
     )
     engine.rank[:] = rank
     engine.requests[:, at.URGENCY] = urgency
-    run(engine, _limits(cache, scheduler, step_time), order, arrival)
-    return _simulation(work, refused, cache, engine)
+    if lane is not None:
+        engine.requests[:, at.LANE] = lane
+        engine = engine._replace(queue=np.empty((at.LANES, len(lane)), np.int32))
+    return Prepared(engine, _limits(cache, scheduler, step_time), order, arrival, refused)
 
 
 def _check_settings(cache: CacheSpec, scheduler: SchedulerSpec, step_time: StepTime | None) -> None:
@@ -196,13 +229,15 @@ def _engine(
     requests[:, at.ADMITTED] = requests[:, at.FINISHED_AT] = requests[:, at.FINISH_PLACE] = -1
     places = np.zeros((seats, at.SEAT_COLUMNS), np.int64)
     places[:, at.UNUSED_SLOT] = np.arange(seats)
+    state = np.zeros(at.STATE_ENTRIES, np.int64)
+    state[[at.LANE_SEATS, at.LANE_SEATS + 1, at.LANE_ROOM, at.LANE_ROOM + 1]] = at.NO_LIMIT
     return Engine(
         pool=new_pool(capacity, (seats, int(need.max(initial=1))), keys, rules),
         requests=requests,
         seats=places,
-        queue=np.empty(n, np.int32),
+        queue=np.empty((1, n), np.int32),
         rank=np.zeros(n, np.int32),
-        state=np.zeros(at.STATE_ENTRIES, np.int64),
+        state=state,
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvtools.cache.inner import inlined, inner, sources_digest
+from kvtools.cache.lanes import queued
 from kvtools.cache.planning import key_full_blocks, release, serve_running, serve_waiting, store
 from kvtools.cache.pool import FREE
-from kvtools.cache.queues import push
 from kvtools.cache.state import (
     COMPUTED,
     COUNT,
@@ -24,11 +24,12 @@ from kvtools.cache.state import (
     HELD,
     HELD_BLOCKS,
     HISTOGRAM,
+    HIT,
     IN_FLIGHT,
+    LANE,
     NOW,
     OLDEST,
     PENDING,
-    QUEUE_SIZE,
     REQUEST,
     RUNNING,
     RUNNING_AT,
@@ -108,7 +109,11 @@ def finish(engine: Engine, limits: Limits, request: int) -> None:
         if limits.commit_at_finish:
             # The last token was sampled but never computed: it has no KV.
             key_full_blocks(engine, limits, request, requests[request, TOKENS] - 1)
-        release(engine, request)
+        kept = requests[request, HELD]
+        if limits.drop_second_lane and requests[request, LANE] == 1:
+            # What it found in the cache was others' before it came.
+            kept = requests[request, HIT] // limits.block_size
+        release(engine, request, kept)
         index = 0
         while seats[index, RUNNING_AT] != request:
             index += 1
@@ -134,8 +139,8 @@ def deliver(engine: Engine, limits: Limits) -> int:
     column = FLIGHT + FLIGHT_COLUMNS * step
     for index in range(state[FLIGHT_SIZE + step]):
         request = seats[index, column + REQUEST]
-        if seats[index, column + SAMPLED] == 0:
-            continue
+        if seats[index, column + SAMPLED] == 0 or requests[request, STATUS] == FINISHED:
+            continue  # no token, or of a request that was ended from outside
         requests[request, TOKENS] += 1
         if limits.asynchronous and requests[request, STATUS] == RUNNING:
             requests[request, PENDING] -= 1
@@ -161,9 +166,7 @@ def _run(engine: Engine, limits: Limits, order: NDArray[np.int32], arrival: NDAr
             and arrival[order[upcoming]] <= state[NOW]
             and (idle or not limits.sequential)
         ):
-            push(engine.queue, state[QUEUE_SIZE], engine.rank, order[upcoming])
-            state[QUEUE_SIZE] += 1
-            state[WAITING_COUNT] += 1
+            queued(engine, order[upcoming])
             upcoming += 1
             idle = False
         tokens = 0
@@ -197,5 +200,5 @@ def _kept_by(sources: str) -> Callable[[Engine, Limits, NDArray[np.int32], NDArr
     return run
 
 
-run = _kept_by(sources_digest("planning", "pool", "queues", "state", "steps"))
+run = _kept_by(sources_digest("lanes", "planning", "pool", "queues", "state", "steps"))
 """Run the requests ``order`` to their end: places in the log, in order of ``arrival`` (µs by place)."""

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvtools.cli.executor_options import EXECUTOR, kept_in
+from kvtools.cli.executor_options import EXECUTOR, worked
 from kvtools.cli.heat_options import CLASSES
+from kvtools.cli.metrics import command as metrics
 from kvtools.cli.next_steps import fixing_command, next_command
 from kvtools.cli.options import CACHE, FILE, INTAKE, only_given, sized, with_options
 from kvtools.cli.output import keep_apart, result_to, styled
@@ -34,6 +35,8 @@ def command() -> None:
     `kvtools analyze PATH…` is short for `kvtools analyze logs PATH…`; write ./logs for a folder named logs.
     """
 
+
+command.add_command(metrics)
 
 ANALYSIS = (
     click.option(
@@ -99,7 +102,7 @@ def logs(
     everything = given.pop("everything")
     further = {f"--report {kind}": path for kind, path in reports} | {"--classes-out": given["classes_out"]}
     keep_apart(paths, {"-o": output, "--rejects": given["rejects"], **further})
-    options = AnalyzeOptions(**only_given(sized(kept_in(given))))
+    options = AnalyzeOptions(**only_given(sized(worked(given))))
     with result_to(output, utf8=output_format != "text") as write:
         with watched("reading") as watcher:
             report = analyze(paths, options, watcher)

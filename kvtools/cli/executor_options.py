@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kvtools.cli.options import FILE
+from kvtools.cli.options import FILE, only_given
 from kvtools.cli.values import at_least_one
 
 EXECUTOR = (
@@ -31,11 +31,15 @@ EXECUTOR = (
 )
 
 
-def kept_in(given: dict[str, Any]) -> dict[str, Any]:
-    """Replace ``--cache`` by the folder in which keys are kept, if they are."""
+def worked(given: dict[str, Any]) -> dict[str, Any]:
+    """Replace these options by the work that the verbs take."""
+    from kvtools.executors import Work  # noqa: PLC0415 - only where it is run
+
+    names = ("executor", "workers", "scheduler", "cache_dir")
+    chosen = only_given({name: given.pop(name) for name in names})
     if not given.pop("cache"):
-        given["cache_dir"] = None
-    elif given["cache_dir"] is None:
+        chosen.pop("cache_dir", None)
+    elif "cache_dir" not in chosen:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        given["cache_dir"] = Path(base) / "kvtools" / "keys"
-    return given
+        chosen["cache_dir"] = Path(base) / "kvtools" / "keys"
+    return given | {"work": Work(**chosen)}

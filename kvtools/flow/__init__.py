@@ -11,6 +11,7 @@ from kvtools.flow.history import check_history
 from kvtools.flow.intake import IntakeOptions, Watcher
 from kvtools.flow.label import LabelOptions, label
 from kvtools.flow.lint import LintOptions, lint_templates
+from kvtools.flow.metrics import MetricsOptions, analyze_metrics
 from kvtools.flow.normalize import normalize, restore
 from kvtools.flow.normalize_stage import NormalizeOptions
 from kvtools.flow.plan_routing import RoutingOptions, plan_routing
@@ -21,6 +22,8 @@ from kvtools.flow.samples import write_sample
 from kvtools.flow.sizing import CacheMemory, cache_memory
 from kvtools.flow.warmup import WarmupOptions, warmup
 from kvtools.flow.warmup_send import SendOptions, send_warmup
+from kvtools.flow.watch import LogWatch, WatchOptions, watch
+from kvtools.flow.watch_server import ServerWatch
 from kvtools.model import SchedulerSpec
 from kvtools.monitor.deployment import Deployment, Scenario, scenario
 from kvtools.replay.server import ServerEngine
@@ -36,6 +39,8 @@ __all__ = [
     "IntakeOptions",
     "LabelOptions",
     "LintOptions",
+    "LogWatch",
+    "MetricsOptions",
     "NormalizeOptions",
     "ReplayOptions",
     "RoutingOptions",
@@ -44,10 +49,13 @@ __all__ = [
     "SchedulerSpec",
     "SendOptions",
     "ServerEngine",
+    "ServerWatch",
     "SizingOptions",
     "WarmupOptions",
+    "WatchOptions",
     "Watcher",
     "analyze",
+    "analyze_metrics",
     "baseline",
     "cache_memory",
     "check",
@@ -71,5 +79,6 @@ __all__ = [
     "self_test",
     "send_warmup",
     "warmup",
+    "watch",
     "write_sample",
 ]

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
 def fold_log(intake: Intake, gathered: Gathered, heat: HeatStage) -> LogProfile:
     """Return the profile of the log; ``gathered`` and ``heat`` take what they need of each chunk."""
-    options = intake.options
     profile = LogProfile()
-    with executor(options.executor, options.workers, options.scheduler) as runner:
+    with executor(intake.options.work) as runner:
         for chunk, result in _mapped(intake, runner):
             intake.rejects.add(chunk.reject_rows())
             intake.rejects.add(result.keyed.rejects)
@@ -60,7 +59,7 @@ def _setup(intake: Intake) -> KeyingSetup:
 
 
 def _kept(intake: Intake) -> Kept | None:
-    folder = intake.options.cache_dir
+    folder = intake.options.work.cache_dir
     if folder is None:
         return None
     kept = Kept.at(folder)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kvtools.chat import DEFAULT_TEMPLATE, load
 from kvtools.errors import ChangedInput, InputError, RejectedInput
+from kvtools.executors import SERIAL
 from kvtools.profile import Keying
 from kvtools.readers import FileTally, ReadOptions, discard_spool, find_inputs, read
 from kvtools.readers.duplicates import Deduplicator
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from kvtools.chat import ChatTemplate
-    from kvtools.executors import ExecutorName
+    from kvtools.executors import Work
     from kvtools.model import Rules
     from kvtools.profile import Counts, Keyed
     from kvtools.readers import Chunk, InputLog
@@ -41,8 +42,8 @@ class IntakeOptions:
     """How to read a log; a field that is ``None`` is settled by the log.
 
     ``rejects`` receives a JSON line per rejected record; ``strict`` stops at the first. ``mapping`` names, for
-    CSV and parquet, the source of each column. ``executor`` (with its ``workers`` or ``scheduler``) says where
-    ``analyze`` makes keys of chunks; in ``cache_dir`` it keeps what it made, for the next run.
+    CSV and parquet, the source of each column. ``work`` says where ``analyze`` makes keys of chunks, and
+    whether it keeps them for the next run.
     """
 
     input_format: str | None = None
@@ -54,10 +55,7 @@ class IntakeOptions:
     rejects: Path | None = None
     strict: bool = False
     mapping: Mapping[str, str] | None = None
-    executor: ExecutorName = "serial"
-    workers: int | None = None
-    scheduler: str | None = None
-    cache_dir: Path | None = None
+    work: Work = SERIAL
 
 
 @dataclass(slots=True)

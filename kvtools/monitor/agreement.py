@@ -23,7 +23,8 @@ REACHES = 0.05
 
 Kind: TypeAlias = Literal[
     "no_traffic", "not_counted", "engine_side_zero", "hits_stopped", "other_time", "other_traffic", "cache_flushed",
-    "preempted", "several_engines", "cache_too_small", "warm_start", "external_cache", "unexplained", "agrees", "measured",
+    "preempted", "several_engines", "cache_too_small", "warm_start", "external_cache", "unexplained", "agrees",
+    "measured",
 ]  # fmt: skip
 
 
@@ -44,6 +45,7 @@ class Measured:
     resets_s: Sequence[float]
     dips: Sequence[Window]
     stopped: Stop | None
+    stopped_engines: int
     caching: bool | None
 
     @property
@@ -103,13 +105,17 @@ def _alone(m: Measured) -> list[tuple[Kind, str]]:
     if not m.busy:
         return [("no_traffic", "no counter of prompts, queries or finished requests grew")]
     if not m.queried:
-        setting = {False: "; the server says enable_prefix_caching=False", True: "; the server says it is on"}
+        setting = "" if m.caching is None else f"; the server says enable_prefix_caching={m.caching}"
         grew = (
-            f"{m.prompt_tokens:,} prompt tokens" if m.prompt_tokens else f"{m.finished or 0:,} finished requests"
+            f"{m.prompt_tokens:,} prompt tokens"
+            if m.prompt_tokens
+            else f"{m.finished or 0:,} finished requests"
         )
-        return [("not_counted", f"{grew}, but no prefix-cache query{setting.get(m.caching, '')}")]
+        return [("not_counted", f"{grew}, but no prefix-cache query{setting}")]
     if m.stopped:
         return [("hits_stopped", f"{m.stopped.queried:,} tokens queried since the last hit")]
+    if m.stopped_engines:
+        return [("hits_stopped", f"on {m.stopped_engines} of {m.engines} engines; the others still hit")]
     return []
 
 
@@ -141,7 +147,7 @@ def _lower(m: Measured, p: Predicted) -> list[tuple[Kind, str]]:
         found.append(
             (
                 "cache_flushed",
-                f"{len(m.resets_s)} restarts, {len(m.dips)} windows with less than half of the usual rate; {_rates(m, p)}",
+                f"{len(m.resets_s)} restarts, {len(m.dips)} windows below half of the usual rate; {_rates(m, p)}",
             )
         )
     if m.preemptions:
@@ -153,20 +159,30 @@ def _lower(m: Measured, p: Predicted) -> list[tuple[Kind, str]]:
         )
     if m.engines > 1:
         found.append(
-            ("several_engines", f"{m.engines} engines, each with a cache of its own; the log was replayed in one")
+            (
+                "several_engines",
+                f"{m.engines} engines, each with a cache of its own; the log was replayed in one",
+            )
         )
     if p.capacity_blocks is None and not m.stopped:
-        found.append(("cache_too_small", "the log was replayed in an unlimited cache; the engine's has a limit"))
+        found.append(
+            ("cache_too_small", "the log was replayed in an unlimited cache; the engine's has a limit")
+        )
     return found
 
 
 def _higher(m: Measured, p: Predicted) -> list[tuple[Kind, str]]:
     if m.external_hit and m.queried and m.hit / m.queried <= (p.hit_rate or 0.0) + SAME_RATE:
         return [
-            ("external_cache", f"{m.external_hit:,} tokens came from a KV connector, which the replay has not")
+            (
+                "external_cache",
+                f"{m.external_hit:,} tokens came from a KV connector, which the replay has not",
+            )
         ]
     if p.start_state == "cold":
-        return [("warm_start", f"{_rates(m, p)}: the replay began with an empty cache, the engine need not have")]
+        return [
+            ("warm_start", f"{_rates(m, p)}: the replay began with an empty cache, the engine need not have")
+        ]
     return []
 
 

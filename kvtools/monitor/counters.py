@@ -5,7 +5,7 @@ by engine and then summed, never averaged. A counter that fell, that has another
 time changed began anew at 0: what it shows then is its increase (what it counted between the scrape before and
 its end is lost, to every reader). Where one counter of an engine began anew, all of them did.
 
-Names by version: see ``kvtools.monitor.names``. Sources in vLLM 0.32: ``vllm/v1/metrics/loggers.py`` (all of ``vllm:…``),
+Names by version: see ``kvtools.monitor.names``. Sources in vLLM 0.32: ``vllm/v1/metrics/loggers.py`` (all names),
 ``vllm/v1/core/sched/scheduler.py`` (a lookup is recorded once per admission, and not for a request that resumes after a
 preemption), ``vllm/v1/core/block_pool.py`` (``get_usage``: blocks that requests hold, over all blocks).
 """
@@ -130,7 +130,8 @@ class Counted:
     def increases(self) -> list[Increase]:
         """What all engines counted, in order of time."""
         return sorted(
-            (one for engine in self.engines for one in engine.increases), key=lambda one: (one.to_s, one.engine)
+            (one for engine in self.engines for one in engine.increases),
+            key=lambda one: (one.to_s, one.engine),
         )
 
     @property
@@ -280,3 +281,12 @@ def check(increases: Sequence[Increase]) -> None:
             f"the metrics count {hit:,} hits{beyond} of {queried:,} queried: more than all; check that the two "
             "are not swapped, and that external hits are those beyond the engine's own."
         )
+
+
+def spread(increases: Sequence[Increase], engines: int) -> list[tuple[int, int, int]]:
+    """Return queried, hit and external hit of each engine."""
+    sums = [[0, 0, 0] for _ in range(engines)]
+    for one in increases:
+        for place, value in enumerate((one.queried, one.hit, one.external_hit)):
+            sums[one.engine][place] += value
+    return [(queried, hit, external) for queried, hit, external in sums]

@@ -46,9 +46,7 @@ _FIELDS = {
     one.removesuffix("_total"): (field, place)
     for field, spellings in FAMILIES.items()
     for place, one in enumerate(spellings)
-} | {
-    one.removesuffix("_total") + "_created": ("created", place) for place, one in enumerate(names.QUERIES)
-}
+} | {one.removesuffix("_total") + "_created": ("created", place) for place, one in enumerate(names.QUERIES)}
 
 _SAMPLE = re.compile(
     r'(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(?P<labels>(?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?'

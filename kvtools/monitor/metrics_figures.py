@@ -8,7 +8,7 @@ from kvtools import __version__
 from kvtools.model import share
 from kvtools.monitor.agreement import Measured, agreement
 from kvtools.monitor.counters import spread
-from kvtools.monitor.windows import dips, hits_stopped, step_of, windows
+from kvtools.monitor.windows import dips, hits_stopped, step_of, usual_gap_s, window, windows
 from kvtools.report.metrics import (
     EngineFigures,
     KvUsage,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from kvtools.monitor.agreement import Predicted
     from kvtools.monitor.counters import Counted, Engine
-    from kvtools.monitor.windows import Window
+    from kvtools.monitor.windows import Stop, Window
 
 
 def metrics_report(
@@ -48,7 +48,6 @@ def metrics_report(
     for one in increases:
         for name, count in one.by_source.items():
             sources[name] = sources.get(name, 0) + count
-    stopped = measured.stopped
     return MetricsReport(
         schema_version=SCHEMA_VERSION,
         kvtools_version=__version__,
@@ -71,7 +70,7 @@ def metrics_report(
         finished_requests=measured.finished,
         preemptions=measured.preemptions,
         kv_usage=_usage(found.engines),
-        stopped=None if stopped is None else Stopped(after_s=stopped.after_s, queried=stopped.queried),
+        stopped=_stopped(measured.stopped),
         predicted=None if predicted is None else _predicted(predicted, block_size),
         verdict=metrics_verdict(agreed.kind, agreed.also, agreed.evidence),
         notes=[*notes, *_notes(found, measured, sources)],
@@ -83,9 +82,7 @@ def metrics_report(
 def _measured(found: Counted, over_time: Sequence[Window]) -> Measured:
     increases = found.increases
     known = {name: [getattr(one, name) for one in increases] for name in ("prompt_tokens", "finished")}
-    totals = {
-        name: None if None in values or not values else sum(values) for name, values in known.items()
-    }
+    totals = {name: None if None in values or not values else sum(values) for name, values in known.items()}
     return Measured(
         queried=sum(one.queried for one in increases),
         hit=sum(one.hit for one in increases),
@@ -96,9 +93,19 @@ def _measured(found: Counted, over_time: Sequence[Window]) -> Measured:
         engines=sum(any(one.queried for one in engine.increases) for engine in found.engines),
         resets_s=[time for engine in found.engines for time in engine.resets_s],
         dips=dips(over_time),
-        stopped=hits_stopped(over_time),
+        stopped=hits_stopped(windows(increases, found.first_s, usual_gap_s(found))),
+        stopped_engines=sum(stop_of(engine) is not None for engine in found.engines),
         caching=_caching(found.engines),
     )
+
+
+def _stopped(stop: Stop | None) -> Stopped | None:
+    return None if stop is None else Stopped(after_s=stop.after_s, queried=stop.queried)
+
+
+def stop_of(engine: Engine) -> Stop | None:
+    """Return since when nothing hits on one engine, to the scrape."""
+    return hits_stopped([window([one]) for one in engine.increases])
 
 
 def _caching(engines: Sequence[Engine]) -> bool | None:
@@ -128,6 +135,7 @@ def _engines(found: Counted) -> list[EngineFigures]:
             missing_scrapes=engine.missing_scrapes,
             unusable_scrapes=engine.unusable,
             left_out=engine.left_out,
+            stopped=_stopped(stop_of(engine)),
         )
         for engine, (queried, hit, external) in zip(found.engines, sums, strict=True)
     ]
@@ -179,7 +187,9 @@ def _predicted(predicted: Predicted, block_size: int) -> PredictedFigures:
 def _notes(found: Counted, measured: Measured, sources: dict[str, int]) -> list[str]:
     notes = []
     if found.unit == "blocks":
-        notes.append("these counters count blocks, as the first versions of vLLM did: rates are shares of blocks.")
+        notes.append(
+            "these counters count blocks, as the first versions of vLLM did: rates are shares of blocks."
+        )
     if found.unreadable:
         notes.append(f"{found.unreadable:,} values were no numbers (NaN) and were left out.")
     if left := sum(engine.left_out for engine in found.engines):

@@ -59,8 +59,13 @@ class Stop:
 
 def step_of(found: Counted) -> float:
     """Return how long a window is where nobody says: the usual stretch between scrapes, or a 60th of the range."""
+    return max(usual_gap_s(found), (found.last_s - found.first_s) / MOST_WINDOWS)
+
+
+def usual_gap_s(found: Counted) -> float:
+    """Return the usual stretch between two scrapes of an engine."""
     gaps = [one.to_s - one.from_s for engine in found.engines for one in engine.increases]
-    return max(median(gaps) if gaps else 1.0, (found.last_s - found.first_s) / MOST_WINDOWS)
+    return median(gaps) if gaps else 1.0
 
 
 def windows(increases: Sequence[Increase], start_s: float, step_s: float) -> list[Window]:

@@ -7,6 +7,7 @@ server moves about one key in N (Karger et al., STOC 1997; the points are those 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _POINTS = 160
+_WITH_PORT = re.compile(r"(.*):([0-9]*)")  # [::1] has none
 
 
 class Ring:
@@ -27,8 +29,8 @@ class Ring:
         places: dict[int, int] = {}
         for number, server in enumerate(servers):
             point = 0
-            host, colon, port = server.rpartition(":")
-            head = f"{host}\0{port}" if colon else f"{server}\0"
+            parted = _WITH_PORT.fullmatch(server)
+            head = f"{parted[1]}\0{parted[2]}" if parted else f"{server}\0"
             for _ in range(_POINTS):
                 point = crc32(head.encode() + point.to_bytes(4, "little"))
                 places.setdefault(point, number)

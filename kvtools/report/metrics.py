@@ -19,6 +19,13 @@ class WindowFigures(msgspec.Struct, frozen=True, kw_only=True):
     resets: int
 
 
+class Stopped(msgspec.Struct, frozen=True, kw_only=True):
+    """No hit after ``after_s``, of ``queried`` more."""
+
+    after_s: float
+    queried: int
+
+
 class EngineFigures(msgspec.Struct, frozen=True, kw_only=True):
     """One engine (one set of labels) over the whole range."""
 
@@ -33,6 +40,7 @@ class EngineFigures(msgspec.Struct, frozen=True, kw_only=True):
     missing_scrapes: int
     unusable_scrapes: int
     left_out: int
+    stopped: Stopped | None
 
 
 class KvUsage(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,13 +53,6 @@ class KvUsage(msgspec.Struct, frozen=True, kw_only=True):
     max: float
     scrapes: int
     zero_then_hit: int
-
-
-class Stopped(msgspec.Struct, frozen=True, kw_only=True):
-    """No hit after ``after_s``, of ``queried`` more."""
-
-    after_s: float
-    queried: int
 
 
 class PredictedFigures(msgspec.Struct, frozen=True, kw_only=True):

@@ -38,6 +38,8 @@ def render_metrics(report: MetricsReport) -> str:
 def _headline(r: MetricsReport) -> str:
     if r.hit_rate is None:
         return "No hit rate: nothing was looked up in the prefix cache between the scrapes."
+    if r.stopped:
+        return f"Hits stopped after {clock(r.stopped.after_s)} UTC: 0.0 % of {short(r.stopped.queried)} queried since."
     unit = {"tokens": "prompt tokens", "blocks": "blocks"}.get(r.unit or "", "queried tokens")
     if not r.external_hit:
         return f"{percent(r.hit_rate)} of {unit} hit the prefix cache over {_length(r)}."
@@ -49,23 +51,35 @@ def _headline(r: MetricsReport) -> str:
 
 def _length(r: MetricsReport) -> str:
     length = r.last_s - r.first_s
-    return seconds(length) if length < 600 else f"{length / 60:,.0f} min" if length < 7200 else f"{length / 3600:.1f} h"
+    return (
+        seconds(length)
+        if length < 600
+        else f"{length / 60:,.0f} min"
+        if length < 7200
+        else f"{length / 3600:.1f} h"
+    )
 
 
 def _basis(r: MetricsReport) -> list[str]:
     hits = f"{short(r.hit)} hit" + (f" + {short(r.external_hit)} external" if r.external_hit else "")
+    preempted = counted(r.preemptions, "preemption")
     lines = [
-        f"{short(r.queried)} queried, {hits} · {counted(len(r.engines), 'engine')}"
-        f" · {counted(r.preemptions, 'preemption')}",
+        f"{short(r.queried)} queried, {hits} · {counted(len(r.engines), 'engine')} · {preempted}",
         f"{counted(r.scrapes, 'scrape')} · {clock(r.first_s)} - {clock(r.last_s)} UTC · differences of counters",
     ]
     if len(r.by_source) > 1:
-        lines.append("by source: " + ", ".join(f"{printable(k)} {short(v)}" for k, v in r.by_source.items() if v))
+        lines.append(
+            "by source: " + ", ".join(f"{printable(k)} {short(v)}" for k, v in r.by_source.items() if v)
+        )
     if r.lifetime_hit_rate is not None and r.hit_rate is not None:
-        lines.append(f"(since the engines' start {percent(r.lifetime_hit_rate)}: an average that hides changes)")
+        lines.append(
+            f"(since the engines' start {percent(r.lifetime_hit_rate)}: an average that hides changes)"
+        )
     if p := r.predicted:
         size = "an unlimited cache" if p.capacity_blocks is None else counted(p.capacity_blocks, "block")
-        lines.append(f"the log predicts {percent(p.hit_rate)} of {short(p.queried_tokens)} prompt tokens in {size}")
+        lines.append(
+            f"the log predicts {percent(p.hit_rate)} of {short(p.queried_tokens)} prompt tokens in {size}"
+        )
     return lines
 
 
@@ -100,11 +114,15 @@ def _window(one: WindowFigures) -> str:
 
 
 def _by_engine(r: MetricsReport) -> list[str]:
-    if len(r.engines) < 2 and not any(one.resets or one.missing_scrapes for one in r.engines):
+    if len(r.engines) < 2 and not any(
+        one.resets or one.missing_scrapes or one.unusable_scrapes for one in r.engines
+    ):
         return []
     lines = ["", "Engines (the rate above is the ratio of their sums)"]
     for one in r.engines[:MOST_ENGINES]:
-        lines += _wrapped(f"{percent(one.total_hit_rate)} of {short(one.queried)}{_faults(one)} · {_named(one)}", "  ")
+        lines += _wrapped(
+            f"{percent(one.total_hit_rate)} of {short(one.queried)}{_faults(one)} · {_named(one)}", "  "
+        )
     if len(r.engines) > MOST_ENGINES:
         lines.append(f"  … and {len(r.engines) - MOST_ENGINES} more (--format json has all)")
     return lines
@@ -116,7 +134,8 @@ def _faults(one: EngineFigures) -> str:
         (one.missing_scrapes, "missing scrape"),
         (one.unusable_scrapes, "unusable scrape"),
     )
-    return "".join(f" · {counted(number, word)}" for number, word in parts if number)
+    stopped = f" · no hit after {clock(one.stopped.after_s)}" if one.stopped else ""
+    return "".join(f" · {counted(number, word)}" for number, word in parts if number) + stopped
 
 
 def _named(one: EngineFigures) -> str:
@@ -139,5 +158,9 @@ def _usage(r: MetricsReport) -> list[str]:
 
 def _wrapped(text: str, indent: str = "") -> list[str]:
     return textwrap.wrap(
-        text, WIDTH, initial_indent=indent, subsequent_indent=" " * max(len(indent), 2), break_on_hyphens=False
+        text,
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=" " * max(len(indent), 2),
+        break_on_hyphens=False,
     )

@@ -42,8 +42,7 @@ _SAID: dict[str, tuple[str, tuple[str, ...]]] = {
         "The engine saw other traffic than the log holds; the two rates are about different requests.",
         (
             "more than the log: other clients, health checks, warm-up, another log of the same server",
-            "less than the log: requests went to further servers, failed before the engine, or were answered by a "
-            "gateway's cache",
+            "less than the log: requests went to other servers, failed on the way, or a gateway answered them",
         ),
     ),
     "cache_flushed": (
