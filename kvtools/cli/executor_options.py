@@ -33,7 +33,7 @@ EXECUTOR = (
 
 def worked(given: dict[str, Any]) -> dict[str, Any]:
     """Replace these options by the work that the verbs take."""
-    from kvtools.executors import Work  # noqa: PLC0415 - only where it is run
+    from kvtools.flow import Work  # noqa: PLC0415 - heavy
 
     names = ("executor", "workers", "scheduler", "cache_dir")
     chosen = only_given({name: given.pop(name) for name in names})

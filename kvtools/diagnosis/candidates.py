@@ -152,7 +152,8 @@ def _of_template(learned: Learned, route: str | None, bounds: Bounds) -> list[Ca
         rules = byte_forms(learned, unit)
         # Where a whole text is one text in several forms, ``form_clusters`` tells it. A class is computed once per
         # value as long as the cache keeps everything.
-        if (rules and len(units) == 1) or (not bounds.every_request and is_class(learned, unit)):
+        selects = not rules and not bounds.every_request and is_class(learned, unit)
+        if selects or (rules and len(units) == 1):
             continue
         fields = () if rules else tuple(_varying(learned, gap) for gap in unit)
         each = learned.requests if bounds.every_request else len(learned.texts)

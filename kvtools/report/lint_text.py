@@ -46,7 +46,9 @@ def _basis(report: LintReport) -> list[str]:
     if counts.skipped_files:
         names = ", ".join(printable(name) for name in report.skipped_files[:SKIPPED_SHOWN])
         more = ", …" if counts.skipped_files > SKIPPED_SHOWN else ""
-        lines.append(f"  {counted(counts.skipped_files, 'file')} skipped, no template to serve: {names}{more}")
+        lines.append(
+            f"  {counted(counts.skipped_files, 'file')} skipped, no template to serve: {names}{more}"
+        )
     return lines
 
 

@@ -29,6 +29,7 @@ KEYS: dict[str, set[str]] = {
         "prompt_tokens", "variable_share", "variable_share_requests", "similarity", "routes", "cache",
         "ceiling", "unique_blocks", "cache_needed", "curve", "over_time", "histograms", "prefix_tree", "observed", "demand", "sessions",
         "findings", "clusters", "reachable", "section_order", "verdict", "misses", "cost_basis", "classes", "heat",
+        "class_windows", "class_bins",
     },
     "inputs": {"path", "sha256", "requests"},
     "settings": {"tokenizer", "tokenizer_check", "chat_template", "order", "measure_from"},
@@ -46,7 +47,7 @@ KEYS: dict[str, set[str]] = {
     "routes": {"route", "requests", "prompt_tokens", "variable_share", "similarity", "cache", "ceiling"},
     "cache": {
         "model", "block_size", "capacity_blocks", "rules", "outputs", "start_state", "queried_tokens",
-        "hit_tokens", "hit_rate", "evictions", "refused_requests",
+        "hit_tokens", "hit_rate", "evictions", "refused_requests", "block_bytes",
     },
     "ceiling": HITS,
     "cache_needed": {"share_of_ceiling", "capacity_blocks"},

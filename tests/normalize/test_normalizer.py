@@ -82,6 +82,17 @@ def test_a_flat_prompt_with_one_value_twice() -> None:
     assert NORMALIZER.prompt("At 10:41 say hi to 10:42.") == ("At 10:41 say hi to 10:42.", [])
 
 
+def test_half_of_a_surrogate_pair_elsewhere_stays_and_stops_nothing() -> None:
+    """It refers to no line; who can send it may."""
+    sent, values = NORMALIZER.normalize(
+        chat(("system", "You sort.\n1: a\n2: b\nBe brief."), ("user", "\ud800"))
+    )
+    moved = "You sort.\n[examples]\nBe brief.\n\n[examples]:\n1: a\n2: b\n"
+    assert sent == chat(("system", moved), ("user", "\ud800"))
+    [told] = values
+    assert (told["message"], told["values"]) == (0, {"examples": "1: a\n2: b\n"})
+
+
 @pytest.mark.parametrize(
     "messages",
     [
@@ -90,11 +101,10 @@ def test_a_flat_prompt_with_one_value_twice() -> None:
         chat(("system", "something else"), ("tool", "Now: 1\nYou help 2.")),
         chat(("system", "Now: [time]\nYou help u_1."), ("system", "Now: 1\nYou help [user_id] and [time].")),
         chat(("system", None), ("system", ""), ("system", [{"type": "text"}]), ("system", 7)),
-        chat(("system", "You sort.\n1: a\n2: b\nBe brief."), ("user", "\ud800")),
         [None, 7, "text", {}, {"role": None}, {"content": "Now: 1\nYou help 2."}],
         chat(("system", "You sort.\n1: a\n2: b\nBe brief."), ("user", "What does example 2 say?")),
     ],
-    ids=["empty", "text", "unfit", "placeholder", "no-text", "surrogate", "no-messages", "refers"],
+    ids=["empty", "text", "unfit", "placeholder", "no-text", "no-messages", "refers"],
 )
 def test_where_nothing_fits_the_same_list_comes_back(messages: list[Any]) -> None:
     sent, values = NORMALIZER.normalize(messages)
