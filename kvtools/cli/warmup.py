@@ -11,9 +11,8 @@ import click
 from kvtools.cli.options import CACHE, FILE, INTAKE, only_given, sized, with_options
 from kvtools.cli.output import keep_apart, result_to
 from kvtools.cli.report_files import FORM as PAGE
-from kvtools.cli.report_files import REPORTS, made_by, named_apart, rendered, write_reports
-from kvtools.cli.values import at_least_one
-from kvtools.cli.warmup_options import BUDGET
+from kvtools.cli.report_files import LANG, REPORTS, made_by, named_apart, rendered, write_reports
+from kvtools.cli.warmup_options import BUDGET, SEND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,22 +76,8 @@ def build(
 
 @command.command("send")
 @click.argument("file", type=FILE, metavar="OUT")
-@click.option("--url", required=True, metavar="URL", help="The server, such as http://127.0.0.1:8000.")
-@click.option(
-    "--api-key", envvar="KVTOOLS_API_KEY", metavar="KEY", help="The server's key (or KVTOOLS_API_KEY)."
-)
-@click.option("--model", metavar="NAME", help="The model's name there (default: as logged, else its first).")
-@click.option("--in-flight", type=at_least_one, metavar="N", help="Requests at once (default: 4).")
-@click.option("--verify", is_flag=True, help="Ask for each prefix once more and show what was cached.")
-@click.option(
-    "--members",
-    multiple=True,
-    metavar="PATH",
-    help="The log of the set: --verify then asks for a logged request of each group.",
-)
-@click.option("--input-format", metavar="NAME", help="Format of --members (default: found out).")
-@FORM
-def send(file: Path, output_format: str, **given: Any) -> None:
+@with_options(SEND, (FORM, LANG))
+def send(file: Path, output_format: str, lang: str, **given: Any) -> None:
     """Send the warm-up requests of OUT in their order, and say what the server then has cached."""
     from kvtools.cli.progress import watched  # noqa: PLC0415 - heavy
     from kvtools.flow import SendOptions, send_warmup  # noqa: PLC0415 - heavy
@@ -102,7 +87,7 @@ def send(file: Path, output_format: str, **given: Any) -> None:
     with result_to(None, utf8=output_format == "json") as write, _stopped_by_a_signal():
         with watched("sending") as watcher:
             report = send_warmup(file, options, watcher)
-        write(report.to_json() if output_format == "json" else render_send(report))
+        write(report.to_json() if output_format == "json" else render_send(report, lang))
 
 
 @contextmanager

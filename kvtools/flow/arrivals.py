@@ -50,7 +50,7 @@ def arrivals_of(intake: Intake) -> Arrivals:
     if prompted or not profile.traffic.columns().says_something:
         block_size, counting = intake.settled(profile.counts, profile.prompts)
         requests = profile.requests()
-        columns = log.with_prompts(requests, _hits(requests, block_size, counting))
+        columns = log.with_prompts(requests, first_hits(requests, block_size, counting))
     else:
         columns = log.lengths_only()
     kept = log.kept(prompted=prompted)
@@ -63,7 +63,7 @@ def arrivals_of(intake: Intake) -> Arrivals:
     )
 
 
-def _hits(logged: RequestColumns, block_size: int, counting: Rules) -> NDArray[np.int64]:
+def first_hits(logged: RequestColumns, block_size: int, counting: Rules) -> NDArray[np.int64]:
     """Return the hit tokens of each request's first lookup, in log order."""
     order = replay_order(logged.arrival_us)
     requests = logged if order is None else logged.take(order)

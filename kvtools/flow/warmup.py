@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from kvtools.errors import InputError, UsageError
 from kvtools.flow.intake import Intake, IntakeOptions, PathLike, Watcher, take_in
+from kvtools.flow.warmup_ahead import LONGEST_S, Bursts, ahead_of
 from kvtools.flow.warmup_lines import Unwritten, Written, batch_lines, write_lines
 from kvtools.flow.warmup_log import Gathering, WarmupLog
 from kvtools.flow.warmup_report import Made, report_of
@@ -41,7 +44,8 @@ class WarmupOptions(IntakeOptions):
     ``target`` receives the lines. ``budget_queries`` requests, ``budget_tokens`` tokens to compute and
     ``budget_blocks`` blocks bound the set; the cache always does. ``horizon_s``: how far ahead a saving counts.
     ``holdout``: the share of the log (0..1) that the set is judged on and not built from; 0 judges it on what it was
-    built from.
+    built from. ``ahead_s``: say what to send so long before the next burst of cold requests, in windows of that length.
+    ``time_of_day``: try a way that weights blocks by the time of day to come.
     """
 
     target: Path | None = None
@@ -53,6 +57,8 @@ class WarmupOptions(IntakeOptions):
     memory: CacheMemory | None = None
     horizon_s: float = DEFAULT_HORIZON_S
     holdout: float = 0.3
+    ahead_s: float | None = None
+    time_of_day: bool = False
 
     def __post_init__(self) -> None:
         for name in ("budget_queries", "budget_tokens", "budget_blocks"):
@@ -63,6 +69,8 @@ class WarmupOptions(IntakeOptions):
             raise UsageError(f"--holdout {self.holdout:g}: a share of the log, from 0 to below 1.")
         if not 0 < self.horizon_s < float("inf"):
             raise UsageError(f"--horizon {self.horizon_s:g} s: longer than 0.")
+        if self.ahead_s is not None and not 1 <= self.ahead_s <= LONGEST_S:
+            raise UsageError(f"--ahead {self.ahead_s:g} s: from 1s to {LONGEST_S / 60:.0f}m.")
         CacheSpec(1 if self.block_size is None else self.block_size, self.capacity_blocks)
 
 
@@ -80,20 +88,26 @@ def warmup(
 
 
 def _warmup(intake: Intake, options: WarmupOptions) -> WarmupReport:
-    gathered = Gathering()
+    gathered = Gathering(bursts=None if options.ahead_s is None else Bursts())
     prompts = gathered.read(intake)
     block_size, rules = intake.settled(gathered.counts, prompts)
     capacity = options.memory.capacity_blocks(block_size) if options.memory else options.capacity_blocks
     spec = CacheSpec(block_size, capacity, rules)
     log = gathered.log(spec)
+    if options.time_of_day:
+        log = log.with_clock()
     stop = _stop(len(log), options.holdout)
     _refuse_ids(intake, options)
     maker = _Maker(intake, log, options, spec, stop)
     made = maker.made()
+    ahead = None
+    if gathered.bursts is not None and options.ahead_s is not None:
+        ahead = ahead_of(gathered.bursts, log, made.lines, stop, options.ahead_s, spec)
     if options.target is not None:
         with replacing(options.target) as file:
-            file.writelines(batch_lines(made.lines, block_size))
-    return report_of(intake, gathered, log, options, made)
+            chosen = {item.id for item in ahead.items} if ahead else ()
+            file.writelines(batch_lines(made.lines, block_size, chosen))
+    return replace(report_of(intake, gathered, log, options, made), ahead=ahead)
 
 
 def _stop(requests: int, holdout: float) -> int:

@@ -18,7 +18,7 @@ from kvtools.warmup.members import members_of
 from kvtools.warmup.replaying import Sent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     import pandas as pd
 
@@ -134,18 +134,23 @@ def shown_namespace(name: str | None) -> str | None:
     return f"{name[: named.start('salt')]}#{digest64(named['salt']):016x}"
 
 
-def batch_lines(lines: Sequence[Written], block_size: int) -> Iterable[str]:
-    """Yield the lines of OUT: OpenAI batch records, in sending order, each with what it is expected to save."""
+def batch_lines(lines: Sequence[Written], block_size: int, ahead: Collection[str] = ()) -> Iterable[str]:
+    """Yield the lines of OUT: OpenAI batch records, in sending order, each with what it is expected to save.
+
+    ``ahead``: the ids of those to send before the next burst of cold requests.
+    """
     for number, line in enumerate(lines):
         body = line.record or {}
         url = "/v1/chat/completions" if "messages" in body else "/v1/completions"
-        about = {
+        about: dict[str, Any] = {
             "tokens": line.prefix.depth * block_size,
             "expected_saved_tokens": round(line.prefix.value * block_size),
             "members": line.prefix.members,
             "block_size": block_size,
             "member": line.member,
         }
+        if item_id(number) in ahead:
+            about["ahead"] = True
         record = {"custom_id": item_id(number), "method": "POST", "url": url, "body": body, "kvtools": about}
         yield msgspec.json.encode(record).decode() + "\n"
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kvtools.blocks import block_keys
 from kvtools.cache import Interner, Prompts
+from kvtools.errors import InputError
 from kvtools.profile import Counts, replay_order
 from kvtools.table import Ragged, concat_ragged, integer_column, text_column
+from kvtools.warmup.time_of_day import DAY_US
 from kvtools.warmup.tree import History
 
 if TYPE_CHECKING:
@@ -18,15 +20,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kvtools.flow.intake import Intake
+    from kvtools.flow.warmup_ahead import Bursts
     from kvtools.model import CacheSpec
     from kvtools.profile import Keyed
 
 _UNKNOWN = -1
 
+LEAST_DAYS = 2
+
 
 @dataclass(slots=True)
 class Gathering:
-    """Collects the chunks of one pass. ``where``: chunk and row of each request."""
+    """Collects the chunks of one pass; ``bursts`` collects what their forecast takes, where one is asked for."""
 
     counts: Counts = field(default_factory=Counts)
     keys: list[Ragged] = field(default_factory=list)
@@ -34,11 +39,14 @@ class Gathering:
     whole: list[NDArray[np.uint64]] = field(default_factory=list)
     names: list[str | None] = field(default_factory=list)
     order: str = "log"
+    bursts: Bursts | None = None
 
     def read(self, intake: Intake) -> int:
         """Take in all chunks; return how many requests have a prompt."""
         for number, (chunk, keyed, dropped) in enumerate(intake.chunks()):
             self.counts.add(Counts.of(chunk, keyed, dropped))
+            if self.bursts is not None:
+                self.bursts.add(chunk, keyed, dropped)
             names = text_column(chunk.requests, "namespace")
             own = [names[row] for row in keyed.rows.tolist()]
             self.names += own
@@ -79,6 +87,22 @@ class WarmupLog:
 
     def __len__(self) -> int:
         return len(self.namespaces)
+
+    def with_clock(self) -> WarmupLog:
+        """Return the log with its clock given to the history: the time of day then counts.
+
+        Raises:
+            InputError: it has no clock, or spans less than two days.
+        """
+        if (self.arrival_us == _UNKNOWN).any():
+            raise InputError("--time-of-day: the log does not say when each request came; leave it out.")
+        span_us = int(np.ptp(self.arrival_us))
+        if span_us < LEAST_DAYS * DAY_US:
+            raise InputError(
+                f"--time-of-day: the log spans {span_us / 3.6e9:.1f} h; what a time of day asks for is seen in "
+                f"{LEAST_DAYS} days or more: leave it out."
+            )
+        return replace(self, history=replace(self.history, arrival_us=self.arrival_us))
 
     def requests_within(self, seconds: float, stop: int) -> int | None:
         """Return how many requests come in ``seconds`` at the rate of the first ``stop``, ``None`` without a clock."""

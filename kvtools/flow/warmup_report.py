@@ -144,12 +144,13 @@ def _warmup(log: WarmupLog, options: WarmupOptions, made: Made) -> Warmup:
 
 def _ways(rehearsal: Rehearsal) -> list[Way]:
     """Return what each way saved at the rehearsed restarts; without a limit the look-ahead is the horizon."""
-    ways, limited = rehearsal.ways, len(rehearsal.ways) > 2
+    ways = rehearsal.ways
     totals = rehearsal.saved.sum(axis=0).tolist()
     return [
         Way(
             by=way.by,
-            look_ahead=way.look_ahead if limited and way.by != "frequency" else None,
+            look_ahead=way.look_ahead if rehearsal.limited and way.by != "frequency" else None,
+            spread=way.spread,
             saved_tokens=total,
             taken=way is rehearsal.best,
         )

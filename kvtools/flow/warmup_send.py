@@ -25,6 +25,7 @@ class _About(msgspec.Struct):
     tokens: int = 0
     block_size: int = 1
     member: _Place | None = None
+    ahead: bool = False
 
 
 class _Record(msgspec.Struct):
@@ -38,7 +39,8 @@ class SendOptions:
     """Where to send to. See ``kvtools.replay.sending.Target``.
 
     ``verify`` asks for each prefix once more: for a member of its group, where ``members`` names the log that the set
-    was built from (its ``input_format`` as in every command), else for the line itself.
+    was built from (its ``input_format`` as in every command), else for the line itself. ``ahead`` sends only
+    the lines chosen to be sent before the next burst of cold requests.
     """
 
     url: str
@@ -48,6 +50,7 @@ class SendOptions:
     verify: bool = False
     members: tuple[str, ...] = ()
     input_format: str | None = None
+    ahead: bool = False
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
@@ -67,7 +70,7 @@ def send_warmup(file: str | Path, options: SendOptions, watcher: Watcher | None 
         EngineError: the server is missing or failed on the way.
     """
     path = Path(file)
-    lines, places = _lines(path)
+    lines, places = _lines(path, ahead=options.ahead)
     asked = _asked(path, lines, places, options)
     told = watcher or Watcher()
     told.begin(len(lines) * (2 if options.verify else 1))
@@ -100,14 +103,15 @@ def _asked(
     return [replace(line, body=body_of(found[line.id], line.body)) for line in lines]
 
 
-def _lines(path: Path) -> tuple[list[WarmupRequest], list[_Place | None]]:
+def _lines(path: Path, *, ahead: bool) -> tuple[list[WarmupRequest], list[_Place | None]]:
     try:
         data = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
     decoder = msgspec.json.Decoder(_Record)
-    requests = []
-    places = []
+    requests: list[WarmupRequest] = []
+    places: list[_Place | None] = []
+    found = 0
     for number, line in enumerate(data.split(b"\n"), start=1):
         if not line.strip():
             continue
@@ -118,10 +122,17 @@ def _lines(path: Path) -> tuple[list[WarmupRequest], list[_Place | None]]:
                 f"{path}:{number}: not a warm-up request ({error}); send what kvtools warmup -o wrote."
             ) from None
         about = record.kvtools or _About()
+        found += 1
+        if ahead and not about.ahead:
+            continue
         places.append(about.member)
         requests.append(WarmupRequest(record.custom_id, record.body, about.tokens, about.block_size))
-    if not requests:
+    if not found:
         raise InputError(f"{path}: no warm-up request in it: there is nothing to send.")
+    if not requests:
+        raise InputError(
+            f"{path}: none of its lines is to be sent ahead of a burst; kvtools warmup --ahead TIME says why."
+        )
     return requests, places
 
 

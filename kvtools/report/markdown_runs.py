@@ -52,7 +52,7 @@ def warmup_markdown(report: WarmupReport) -> str:
             "|---|--:|--:|--:|--:|",
             *rows,
         ],
-        [],
+        [] if report.ahead is None else [f"{plain(report.ahead.conclusion, 500)}", ""],
         coverage_lines(report.coverage, used),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from kvtools.report.heat_forecast import ForecastFigures
 from kvtools.report.model import Coverage, Input, Settings
 
 
@@ -53,11 +54,13 @@ class Horizon(msgspec.Struct, frozen=True, kw_only=True):
 class Way(msgspec.Struct, frozen=True, kw_only=True):
     """A way to choose a set, and what its sets saved at all rehearsed restarts together.
 
-    ``look_ahead``: a block counts until so many times the cache's blocks have been asked for.
+    ``look_ahead``: a block counts until so many times the cache's blocks have been asked for; ``spread``: by the mean
+    over look-aheads up to that one.
     """
 
     by: str
     look_ahead: float | None
+    spread: bool
     saved_tokens: int
     taken: bool
 
@@ -121,8 +124,32 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     curve: list[CurvePoint]
 
 
+class AheadItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A line to send before the burst: the same window asked for its prefix in ``asked_periods`` of ``periods``."""
+
+    id: str
+    asked_periods: int
+
+
+class Ahead(msgspec.Struct, frozen=True, kw_only=True):
+    """What to send at ``send_at_us`` (µs), a window before the next cold burst; no items, and ``None``: nothing.
+
+    ``later_asked_share`` (0..1): of these items, those that the same windows of the ``later_periods`` in the later part
+    of the log asked for; ``None`` where there are none to judge by.
+    """
+
+    conclusion: str
+    forecast: ForecastFigures
+    utc_offset_min: int
+    send_at_us: int | None
+    periods: int
+    items: list[AheadItem]
+    later_periods: int
+    later_asked_share: float | None
+
+
 class WarmupReport(msgspec.Struct, frozen=True, kw_only=True):
-    """All that ``kvtools warmup`` found out. ``conclusion`` says it in a sentence."""
+    """All that ``kvtools warmup`` found out. ``conclusion`` says it in a sentence; ``ahead`` where it was asked for."""
 
     schema_version: int
     kvtools_version: str
@@ -132,6 +159,7 @@ class WarmupReport(msgspec.Struct, frozen=True, kw_only=True):
     conclusion: str
     warmup: Warmup
     evaluation: Evaluation
+    ahead: Ahead | None = None
 
     def to_json(self) -> str:
         """Return the report as indented JSON with a final line feed."""

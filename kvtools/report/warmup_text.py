@@ -27,7 +27,7 @@ def _lines(report: WarmupReport, target: str | None) -> list[str]:
     lines = [told(report.conclusion), *(f"  {line}" for line in _basis(report))]
     if report.warmup.items:
         lines += ["", *_starts(report), "", *_curve(report), "", *_items(report)]
-    lines += _left_out(report)
+    lines += [*_left_out(report), *_ahead(report)]
     if target is not None and report.warmup.items:
         lines += ["", f"{say('Next: ')}kvtools warmup send {target} --url http://HOST:PORT --verify"]
     return lines
@@ -138,6 +138,23 @@ _FORMS = {
     "ids": phrase("token ids"),
     "blocks": phrase("block ids (nothing to send)"),
 }
+
+
+def _ahead(report: WarmupReport) -> list[str]:
+    ahead = report.ahead
+    if ahead is None:
+        return []
+    lines = ["", told(ahead.conclusion)]
+    if ahead.later_asked_share is not None:
+        sentence = phrase("in the later part the same windows of {periods} asked for {share} of these")
+        periods, share = counted(ahead.later_periods, "period"), percent(ahead.later_asked_share)
+        lines.append("  " + say(sentence, periods=periods, share=share))
+    for item in ahead.items[:_SHOWN]:
+        asked = say(
+            "asked for in {asked} of {periods}", asked=f"{item.asked_periods:,}", periods=ahead.periods
+        )
+        lines.append(f"  {item.id:<14}{asked}")
+    return [*lines, *left_out(len(ahead.items) - _SHOWN, "  ")]
 
 
 def _left_out(report: WarmupReport) -> list[str]:

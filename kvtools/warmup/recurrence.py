@@ -68,6 +68,7 @@ def _likely(
     moment: tuple[int, int],
     edges: NDArray[np.float64],
     summed: NDArray[np.float64],
+    weights: NDArray[np.float64],
     found: NDArray[np.float64],
 ) -> None:
     """Set the probability of each node; a parent is looked up whenever a child is. Children have larger numbers."""
@@ -79,22 +80,26 @@ def _likely(
         hazards = summed[count_class(node[ASKED]), min(node[REPEATS], REPEAT_CLASSES - 1)]
         age = now - node[LAST]
         hazard = _summed_to(age + horizon, edges, hazards) - _summed_to(age, edges, hazards)
-        own = (1.0 - np.exp(-hazard)) * (1.0 - _TIE * age / now)
+        own = (1.0 - np.exp(-hazard * weights[place])) * (1.0 - _TIE * age / now)
         found[place] = max(found[place], own)
         if node[PARENT] >= 0:
             found[node[PARENT]] = max(found[node[PARENT]], found[place])
 
 
-def probabilities(tree: BlockTree, horizon: int) -> NDArray[np.float64]:
+def probabilities(
+    tree: BlockTree, horizon: int, weights: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
     """Return for each block of ``tree`` the probability (0..1) of a lookup in the next ``horizon`` requests.
 
     Never more than its parent's. Beyond the longest gap that could be watched nothing is known, and nothing counted.
+    ``weights``: what the chance of each block is multiplied by per request (``kvtools.warmup.time_of_day``).
     """
     found = np.zeros(len(tree.nodes))
     if tree.requests:
         edges = _edges()
         summed = np.concatenate((np.zeros((COUNT_CLASSES, REPEAT_CLASSES, 1)), _hazards(tree)), axis=2)
-        _likely(tree.nodes, (tree.requests, horizon), edges, summed, found)
+        weights = np.ones(len(tree.nodes)) if weights is None else weights
+        _likely(tree.nodes, (tree.requests, horizon), edges, summed, weights, found)
     return found
 
 

@@ -4,7 +4,9 @@ A restart is rehearsed at many moments of the part that the set is built from: e
 moment, and its set is judged on those behind it, until these have asked for as many distinct blocks as the cache has
 (then warm and cold caches hold the same; without a limit, until the horizon ends). The first way is taken unless one
 saved more by at least the standard error of the difference (Breiman et al., Classification and Regression Trees, 1984,
-the 1 SE rule): a block or two at one restart is chance. Nothing of a later part is looked at.
+the 1 SE rule): a block or two at one restart is chance. Of several such, the one is taken that saved most more with a
+standard error taken off, not the one that was luckiest (Jin, Yang and Wang, Is Pessimism Provably Efficient for Offline
+RL?, ICML 2021). Nothing of a later part is looked at.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import numpy as np
 
 from kvtools.cache import Interner
 from kvtools.warmup.replaying import as_sent, most_frequent, replayed, sending_order
-from kvtools.warmup.sizing import Budget, as_prefixes, plan, room_of
+from kvtools.warmup.sizing import SPREAD, Budget, as_prefixes, plan, room_of
 from kvtools.warmup.tree import BlockTree, History
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from kvtools.warmup.choose import Chosen
     from kvtools.warmup.sizing import Plan
 
-ChosenBy: TypeAlias = Literal["expected saving", "frequency", "nothing"]
+ChosenBy: TypeAlias = Literal["expected saving", "time of day", "frequency", "nothing"]
 
 WINDOW_BLOCKS = 250_000
 """Rehearsals look at the latest requests with so many blocks: enough restarts, in seconds."""
@@ -38,14 +40,25 @@ _FEWEST_REQUESTS = 20
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to choose: by ``expected saving`` until ``look_ahead`` caches have been asked for, or by ``frequency``."""
+    """A way to choose: by ``expected saving`` until ``look_ahead`` caches have been asked for, or by ``frequency``.
+
+    ``spread``: by the mean over look-aheads up to that one. ``time of day``: by expected saving, blocks weighted by the
+    time of day that the look-ahead covers.
+    """
 
     by: ChosenBy = "expected saving"
     look_ahead: float = 1.0
+    spread: bool = False
+
+    @property
+    def look_aheads(self) -> tuple[float, ...]:
+        """The look-aheads, in caches, over which a block's probability is averaged."""
+        return tuple(share * self.look_ahead for share in SPREAD) if self.spread else (self.look_ahead,)
 
 
 FREQUENCY = Way("frequency")
-WAYS = (Way(), *(Way(look_ahead=share) for share in (0.125, 0.25, 0.5, 2.0)), FREQUENCY)
+TIME_OF_DAY = Way("time of day")
+WAYS = (Way(), *(Way(look_ahead=share) for share in (0.125, 0.25, 0.5, 2.0)), Way(spread=True), FREQUENCY)
 """The ways that are tried in a cache with a limit; without one a saving counts until the horizon ends."""
 
 
@@ -59,10 +72,14 @@ class Made:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rehearsal:
-    """What each way saved: ``saved[restart, way]`` in tokens; no restarts where the log is too short for any."""
+    """What each way saved: ``saved[restart, way]`` in tokens; no restarts where the log is too short for any.
+
+    ``limited``: the cache has a limit, so that look-aheads differ.
+    """
 
     ways: tuple[Way, ...]
     saved: NDArray[np.int64]
+    limited: bool
 
     @property
     def best(self) -> Way | None:
@@ -73,14 +90,15 @@ class Rehearsal:
         more = self.saved - self.saved[:, :1]
         errors = more.std(axis=0, ddof=1) * np.sqrt(len(self.saved))
         # Half a token: one block at one restart is exactly its own standard error.
-        clearly = (more.sum(axis=0) > errors + 0.5) | (np.arange(len(self.ways)) == 0)
-        best = int(np.where(clearly, totals, totals.min() - 1).argmax())
+        surely = np.maximum(more.sum(axis=0) - errors - 0.5, 0.0)
+        best = int(surely.argmax())  # the first way, where none is sure to save more
         return self.ways[best] if totals[best] >= 0 else None
 
 
 def made_by(way: Way, tree: BlockTree, horizon: int, budget: Budget, capacity_blocks: int | None) -> Made:
     """Return the set that ``way`` makes for the requests behind ``tree``."""
-    found = plan(tree, horizon, budget, capacity_blocks, way.look_ahead)
+    by_time = way.by == TIME_OF_DAY.by
+    found = plan(tree, horizon, budget, capacity_blocks, way.look_aheads, by_time=by_time)
     if way.by != "frequency":
         return Made(tuple(sending_order(found.choice.prefixes)), found)
     room = room_of(budget, capacity_blocks)
@@ -89,13 +107,15 @@ def made_by(way: Way, tree: BlockTree, horizon: int, budget: Budget, capacity_bl
 
 
 def rehearse(history: History, stop: int, horizon: int, budget: Budget, spec: CacheSpec) -> Rehearsal:
-    """Return how each way did at restarts within the first ``stop`` requests."""
+    """Return how each way did at restarts within the first ``stop`` requests; by time where it has a clock."""
     past = _latest(history, stop)
     count, capacity = len(past), spec.capacity_blocks
     limited = capacity is not None and capacity < past.distinct(count)
     ways = WAYS if limited else (WAYS[0], FREQUENCY)
+    if history.arrival_us is not None:
+        ways = (*ways, TIME_OF_DAY)
     if count < _FEWEST_REQUESTS:
-        return Rehearsal(ways, np.empty((0, len(ways)), dtype=np.int64))
+        return Rehearsal(ways, np.empty((0, len(ways)), dtype=np.int64), limited)
     last, many = (_LAST, MOMENTS) if limited else (_LAST_UNLIMITED, MOMENTS_UNLIMITED)
     moments = np.unique(np.linspace(count * _FIRST, count * last, many).astype(np.int64)).tolist()
     first_sights = _earlier(past)
@@ -109,7 +129,7 @@ def rehearse(history: History, stop: int, horizon: int, budget: Budget, spec: Ca
         for column, way in enumerate(ways):
             sent = as_sent(past, made_by(way, tree, ahead, budget, capacity).ordered, spec.block_size)
             saved[place, column] = int(replayed(past, (moment, end), sent, spec)[1].sum()) - cold
-    return Rehearsal(ways, saved)
+    return Rehearsal(ways, saved, limited)
 
 
 def _latest(history: History, stop: int) -> History:
@@ -123,6 +143,7 @@ def _latest(history: History, stop: int) -> History:
         ids, history.offsets[first : stop + 1] - begin, history.lookups[own], history.tokens[own],
         history.whole[own], history.skip_lookup[own],
         None if history.samples is None else history.samples[own],
+        None if history.arrival_us is None else history.arrival_us[own],
     )  # fmt: skip
 
 

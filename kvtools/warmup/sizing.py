@@ -2,7 +2,8 @@
 
 In a cache with a limit a warm block stays until as many distinct blocks have been asked for as lie above it: for a full
 set between none and all of the cache's, half of them on average. How many requests that takes is read off the latest
-traffic; further ahead no block is worth anything. Which look-ahead saves most is tried (``kvtools.warmup.rehearsal``).
+traffic; further ahead no block is worth anything. A block counts until one look-ahead, or by its mean over places all
+over the cache (``SPREAD``). Which saves most is tried (``kvtools.warmup.rehearsal``).
 """
 
 from __future__ import annotations
@@ -15,12 +16,19 @@ import numpy as np
 from kvtools.jit import kernel
 from kvtools.warmup.choose import Choice, Chosen, choose
 from kvtools.warmup.recurrence import probabilities
+from kvtools.warmup.time_of_day import day_weights
 from kvtools.warmup.tree import LAST, SEEN
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from kvtools.warmup.tree import BlockTree, History
+
+
+SPREAD = (0.125, 0.25, 0.5, 0.75, 1.0)
+"""Look-aheads, in caches, of a block whose place in the cache is not known yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +75,26 @@ def requests_to_fill(history: History, stop: int, blocks: int) -> int:
 
 
 def plan(
-    tree: BlockTree, horizon: int, budget: Budget, capacity_blocks: int | None, look_ahead: float = 0.5
+    tree: BlockTree,
+    horizon: int,
+    budget: Budget,
+    capacity_blocks: int | None,
+    look_aheads: Sequence[float] = (0.5,),
+    *,
+    by_time: bool = False,
 ) -> Plan:
     """Return the set to send before the requests that follow those of ``tree``; ``horizon`` is in requests.
 
-    In a cache with a limit a block counts until ``look_ahead`` times its blocks have been asked for.
+    In a cache with a limit a block counts until ``look_aheads`` times its blocks have been asked for; of several, by
+    the mean of its probabilities. ``by_time`` weights blocks by the time of day to come.
     """
-    stay = horizon
+    stays = [horizon]
     if capacity_blocks is not None and capacity_blocks < tree.history.distinct(tree.requests):
-        asked = max(int(capacity_blocks * look_ahead), 1)
-        stay = min(requests_to_fill(tree.history, tree.requests, asked), horizon)
-    likely = probabilities(tree, stay)
+        asked = [max(int(capacity_blocks * share), 1) for share in look_aheads]
+        stays = [min(requests_to_fill(tree.history, tree.requests, blocks), horizon) for blocks in asked]
+    stay = max(stays)
+    weights = day_weights(tree, stay) if by_time else None
+    likely = np.mean([probabilities(tree, one, weights) for one in stays], axis=0)
     room = room_of(budget, capacity_blocks)
     choice = choose(tree, likely, budget.queries, room)
     left_out: tuple[Chosen, ...] = ()

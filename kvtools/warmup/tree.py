@@ -29,7 +29,8 @@ class History:
 
     ``tokens`` are its prompt tokens, ``whole`` (uint64) a digest of the whole prompt; a request with ``skip_lookup``
     fills the cache without reading it. ``samples``: answers asked for at once (``n``), each a lookup of its own when
-    replayed; it is one sight of the prompt all the same. ``repeats``: how many earlier requests have the same prompt.
+    replayed; it is one sight of the prompt all the same. ``arrival_us``: ascending
+    arrivals, where the time of day is to count. ``repeats``: how many earlier requests have the same prompt.
     """
 
     ids: NDArray[np.int32]
@@ -39,6 +40,7 @@ class History:
     whole: NDArray[np.uint64]
     skip_lookup: NDArray[np.bool_]
     samples: NDArray[np.int64] | None = None
+    arrival_us: NDArray[np.int64] | None = None
     repeats: NDArray[np.int32] = field(init=False)
 
     def __post_init__(self) -> None:

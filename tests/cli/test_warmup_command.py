@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -119,6 +120,53 @@ def test_block_ids_cannot_be_sent(data: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("option", "value"), [("--horizon", "soon"), ("--holdout", "1.5")])
 def test_wrong_values(shared_head: Path, option: str, value: str) -> None:
     assert _run("warmup", shared_head, option, value)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [(("--ahead", "soon"), 2), (("--ahead", "2h"), 2), (("--time-of-day",), 3)],
+    ids=["no-time", "too-long", "no-clock"],
+)
+def test_bursts_and_the_time_of_day_need_a_clock(
+    shared_head: Path, options: tuple[str, ...], code: int
+) -> None:
+    assert _run("warmup", shared_head, *options)[0] == code
+
+
+def test_without_a_clock_nothing_is_sent_ahead_of_a_burst(
+    shared_head: Path, tmp_path: Path, server: str
+) -> None:
+    out = tmp_path / "out.jsonl"
+    code, page = _run("warmup", shared_head, "-o", out, "--budget-queries", "2", "--ahead", "15s")
+    assert code == 0
+    assert "Ahead of a burst nothing is sent: no forecast: the log has no clock." in page
+    code, sentence = _run("warmup", "send", out, "--url", server, "--ahead")
+    assert (code, "none of its lines is to be sent ahead of a burst" in sentence) == (3, True)
+    assert _Server.seen == []
+
+
+def test_send_ahead_sends_only_the_lines_of_the_burst(five_heads: Path, tmp_path: Path, server: str) -> None:
+    out = tmp_path / "out.jsonl"
+    _run("warmup", five_heads, "-o", out, "--budget-queries", "3")
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert len(lines) == 3
+    lines[1]["kvtools"]["ahead"] = True
+    out.write_text("\n".join(map(json.dumps, lines)))
+    code, page = _run("warmup", "send", out, "--url", server, "--ahead", "--format", "json")
+    assert (code, [item["id"] for item in json.loads(page)["items"]]) == (0, [lines[1]["custom_id"]])
+    assert [body["messages"] for body in _Server.seen] == [lines[1]["body"]["messages"]]
+
+
+def test_what_was_sent_is_said_in_chinese(five_heads: Path, tmp_path: Path, server: str) -> None:
+    out = tmp_path / "out.jsonl"
+    _run("warmup", five_heads, "-o", out, "--budget-queries", "2")
+    send = ("warmup", "send", out, "--url", server, "--verify", "--lang", "zh")
+    code, page = _run(*send)
+    assert code == 0
+    assert "再次询问：2 个中有 2 个的前缀全部在缓存中。" in page
+    assert set(re.findall("[A-Za-z]+", page.replace(server, ""))) == {"token", "warmup"}
+    _, page = _run(*send, "--members", five_heads)
+    assert "询问每组的一个成员：2 个中有 0 个的前缀全部在缓存中。" in page
 
 
 class _Server(BaseHTTPRequestHandler):

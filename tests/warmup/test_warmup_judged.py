@@ -71,7 +71,7 @@ def test_how_the_set_was_chosen_is_told_and_the_later_part_had_no_say(data: Path
     report = warmup(data / "shop-assistant.jsonl", WarmupOptions(budget_queries=10, capacity_blocks=500))
     made = report.warmup
     assert made.rehearsed_restarts == 24
-    assert [way.by for way in made.ways] == ["expected saving"] * 5 + ["frequency"]
+    assert [way.by for way in made.ways] == ["expected saving"] * 6 + ["frequency"]
     (taken,) = [way for way in made.ways if way.taken]
     assert taken.by == made.chosen_by
     assert "restarts within the first part" in render_warmup(report)

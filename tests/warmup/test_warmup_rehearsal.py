@@ -17,7 +17,7 @@ from kvtools.warmup.tree import tree_of
 
 
 def _rehearsed(rows: list[list[int]]) -> Rehearsal:
-    return Rehearsal((WAYS[0], FREQUENCY), np.array(rows, dtype=np.int64))
+    return Rehearsal((WAYS[0], FREQUENCY), np.array(rows, dtype=np.int64), limited=False)
 
 
 def test_another_way_is_taken_where_it_saves_more_by_its_standard_error() -> None:
