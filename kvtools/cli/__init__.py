@@ -34,6 +34,7 @@ _COMMANDS = {
     "rules": ("kvtools.cli.rules", "Write the line between hot and cold as rules for nginx and vLLM."),
     "label": ("kvtools.cli.label", "Label each request of a log hot or cold by such rules."),
     "export": ("kvtools.cli.export", "Write alerts, a dashboard and metrics for the servers of a log."),
+    "lint-queries": ("kvtools.cli.lint_queries", "Find dashboard and alert queries that show no hit rate."),
     "watch": ("kvtools.cli.watch", "Follow a growing log or a server: hit rate, line by line."),
     "convert": ("kvtools.cli.convert", "Write a log in another format, with or without its text."),
     "formats": ("kvtools.cli.formats", "List the log formats, each with an example line."),

@@ -1,5 +1,6 @@
 """The verbs: each joins the rooms for one question. This is the Python API; the command line calls nothing else."""
 
+from kvtools.executors import Work
 from kvtools.flow.about import doctor, formats
 from kvtools.flow.analyze import AnalyzeOptions, analyze
 from kvtools.flow.check import CheckOptions, baseline, check, self_test
@@ -11,10 +12,13 @@ from kvtools.flow.history import check_history
 from kvtools.flow.intake import IntakeOptions, Watcher
 from kvtools.flow.label import LabelOptions, label
 from kvtools.flow.lint import LintOptions, lint_templates
+from kvtools.flow.lint_queries import lint_queries
 from kvtools.flow.metrics import MetricsOptions, analyze_metrics
 from kvtools.flow.normalize import normalize, restore
 from kvtools.flow.normalize_stage import NormalizeOptions
 from kvtools.flow.plan_routing import RoutingOptions, plan_routing
+from kvtools.flow.plan_schedule import plan_schedule
+from kvtools.flow.plan_schedule_options import ScheduleOptions
 from kvtools.flow.plan_sizing import SizingOptions, plan_sizing
 from kvtools.flow.replay import ReplayOptions, replay
 from kvtools.flow.rules import RulesOptions, rules
@@ -46,6 +50,7 @@ __all__ = [
     "RoutingOptions",
     "RulesOptions",
     "Scenario",
+    "ScheduleOptions",
     "SchedulerSpec",
     "SendOptions",
     "ServerEngine",
@@ -54,6 +59,7 @@ __all__ = [
     "WarmupOptions",
     "WatchOptions",
     "Watcher",
+    "Work",
     "analyze",
     "analyze_metrics",
     "baseline",
@@ -68,9 +74,11 @@ __all__ = [
     "export",
     "formats",
     "label",
+    "lint_queries",
     "lint_templates",
     "normalize",
     "plan_routing",
+    "plan_schedule",
     "plan_sizing",
     "replay",
     "restore",

@@ -187,9 +187,8 @@ def _read(kind: Kind, paths: Sequence[str], options: ExportOptions, watcher: Wat
     report = analyze(paths, AnalyzeOptions(**reading, findings=False), watcher)
     if kind != "textfile":
         return _Known(report)
-    quiet = Watcher(watcher.begin, watcher.advance)
     again = reading | {"rejects": None}
-    replayed = None if report.cache is None else replay(paths, ReplayOptions(**again), quiet)
+    replayed = None if report.cache is None else replay(paths, ReplayOptions(**again), watcher.quiet())
     return _Known(report, replayed, _prefill_s(paths, options))
 
 

@@ -120,7 +120,8 @@ def _alone(m: Measured) -> list[tuple[Kind, str]]:
 
 
 def _against(m: Measured, p: Predicted, alone: set[Kind]) -> list[tuple[Kind, str]]:
-    if p.in_time is False:
+    other_volume = abs(m.queried - p.queried) > SAME_VOLUME * p.queried
+    if p.in_time is False and other_volume:  # a log of another day that was sent again has the same volume
         return [("other_time", "the log's requests lie outside the time of the scrapes")]
     if alone & {"no_traffic", "not_counted"}:
         return []
@@ -128,7 +129,7 @@ def _against(m: Measured, p: Predicted, alone: set[Kind]) -> list[tuple[Kind, st
     rate, said = m.hit_rate or 0.0, p.hit_rate or 0.0
     if not m.hit + m.external_hit and said >= REACHES:
         found.append(("engine_side_zero", f"{_rates(m, p)}: no prompt can explain a zero"))
-    if abs(m.queried - p.queried) > SAME_VOLUME * p.queried:
+    if other_volume:
         found.append(
             (
                 "other_traffic",

@@ -7,7 +7,8 @@ What is told apart, at each look:
   came and went in between are read whole.
 * the file is shorter than what was read of it, or says something else just before that place (``copytruncate``): what
   the copy beside it has beyond what was read is read there, then the file from its start. A file that was cut without a
-  copy may have held lines that nobody can read any more: ``maybe_lost`` counts such cuts.
+  copy may have held lines that nobody can read any more: ``maybe_lost`` counts such cuts. One that was filled again
+  between two looks with the very bytes that stood before that place looks as if it had only grown.
 
 The last bytes without a line feed wait for the rest of their line. Nothing is kept but these and a few bytes before.
 """
@@ -110,6 +111,7 @@ class Followed:
             yield from self._rest_of(file)
             file.idle += 1
         if self._now is not None:
+            yield from self._never_seen(self._now)
             yield from self._rest_of(self._now)
         yield from self._rotated()
         yield from self._retire()
@@ -164,15 +166,64 @@ class Followed:
         if copy is None:
             self.maybe_lost += 1
         else:
-            place = file.place
-            while data := os.pread(copy, READ_BYTES, place):
-                place += len(data)
-                if batch := file.lines.add(data):
-                    yield batch
+            yield from _all_of(copy, file.lines, file.place)
+            made = self._taken(os.fstat(copy))
             os.close(copy)
+            # Copies that were made since then hold what was never seen at all.
+            for path, one in self._copies_of(file):
+                if one.st_mtime_ns >= made.st_mtime_ns:
+                    yield from self._whole(path, file.lines)
         if batch := file.lines.end():
             yield batch
         file.start_again()
+
+    def _never_seen(self, file: _File) -> Iterator[Batch]:
+        """Read copies of a file that was cut before anything of it was read: nothing else shows that."""
+        for path, _ in [] if file.place else self._copies_of(file):
+            self.truncations += 1
+            yield from self._whole(path, file.lines)
+            if batch := file.lines.end():
+                yield batch
+            file.lines.number = 1
+
+    def _whole(self, path: Path, lines: Lines) -> Iterator[Batch]:
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except OSError:
+            self.maybe_lost += 1
+            return
+        self._taken(os.fstat(descriptor))
+        yield from _all_of(descriptor, lines, 0)
+        os.close(descriptor)
+
+    def _taken(self, one: os.stat_result) -> os.stat_result:
+        """Remember that a file beside has been read: it is new no longer."""
+        self._beside[one.st_dev, one.st_ino] = one.st_mtime_ns
+        return one
+
+    def _copies_of(self, file: _File) -> list[tuple[Path, os.stat_result]]:
+        """Return new files beside that can be copies of this one.
+
+        Where it has been renamed, those that were written after it are of the next one.
+        """
+        try:
+            found = self.path.stat()
+            gone = (found.st_dev, found.st_ino) != file.inode()
+        except OSError:
+            gone = True
+        last_ns = os.fstat(file.descriptor).st_mtime_ns
+        return [one for one in self._new_beside() if not gone or one[1].st_mtime_ns <= last_ns]
+
+    def _new_beside(self) -> list[tuple[Path, os.stat_result]]:
+        """Return files beside that are new or were written since the last look and are not followed; oldest first."""
+        followed = {file.inode() for file in (*self._old, self._now) if file is not None}
+        new = [
+            (path, one)
+            for path, one in self._files_beside()
+            if (one.st_dev, one.st_ino) not in followed
+            and one.st_mtime_ns > self._beside.get((one.st_dev, one.st_ino), -1)
+        ]
+        return sorted(new, key=lambda one: one[1].st_mtime_ns)
 
     def _copy_of(self, file: _File) -> int | None:
         """Open the newest file beside that says the same just before ``place``."""
@@ -196,18 +247,12 @@ class Followed:
         if self._now is not None and (found.st_dev, found.st_ino) == self._now.inode():
             return
         self.rotations += 1
-        followed = {file.inode() for file in (*self._old, self._now) if file is not None}
         if self._now is not None:
             yield from self._rest_of(self._now)
             self._old.append(self._now)
             self._now = None
-        new = [
-            (path, one)
-            for path, one in self._files_beside()
-            if (one.st_dev, one.st_ino) not in followed
-            and one.st_mtime_ns > self._beside.get((one.st_dev, one.st_ino), -1)
-        ]
-        for path, _ in sorted(new, key=lambda one: one[1].st_mtime_ns):
+        # The new one of the path itself is none of those beside it.
+        for path, _ in self._new_beside():
             try:
                 self._old.append(self._open(path))
             except InputError:
@@ -246,3 +291,10 @@ class Followed:
 
     def _neighbours(self) -> dict[tuple[int, int], int]:
         return {(one.st_dev, one.st_ino): one.st_mtime_ns for _, one in self._files_beside()}
+
+
+def _all_of(descriptor: int, lines: Lines, place: int) -> Iterator[Batch]:
+    while data := os.pread(descriptor, READ_BYTES, place):
+        place += len(data)
+        if batch := lines.add(data):
+            yield batch

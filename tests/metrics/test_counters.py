@@ -109,7 +109,11 @@ def test_tokens_by_source_add_nothing_to_the_hits() -> None:
 
     text = at(0, page(100, 10), sources(10, 5)) + at(1, page(200, 50), sources(50, 25))
     (one,) = read(text).increases
-    assert (one.queried, one.hit, one.external_hit) == (100, 40, 20)  # no external counter: what is not device
+    assert (one.queried, one.hit, one.external_hit) == (
+        100,
+        40,
+        20,
+    )  # no external counter: what is not device
     assert one.by_source == {"device": 40, "host": 20, "p2p": 0}
     with_counter = at(0, page(100, 10, external_prefix_cache_hits_total=5), sources(10, 5)) + at(
         1, page(200, 50, external_prefix_cache_hits_total=25), sources(50, 25)
@@ -182,7 +186,9 @@ def test_two_engines_and_two_models_on_a_page_are_kept_apart() -> None:
     text = at(0, *(page(0, 0, labels=name) for name in names))
     # The second restarts: its 10 would be a step back for one sum of all.
     text += at(1, *(page(100 * n, 10 * n, labels=name) for n, name in enumerate(names, 1)))
-    text += at(2, page(150, 15, labels=names[0]), page(10, 1, labels=names[1]), page(300, 30, labels=names[2]))
+    text += at(
+        2, page(150, 15, labels=names[0]), page(10, 1, labels=names[1]), page(300, 30, labels=names[2])
+    )
     found = read(text)
     assert [len(engine.increases) for engine in found.engines] == [2, 2, 2]
     assert sums(text) == (100 + 200 + 300 + 50 + 10 + 0, 10 + 20 + 30 + 5 + 1 + 0)
@@ -191,7 +197,7 @@ def test_two_engines_and_two_models_on_a_page_are_kept_apart() -> None:
 def test_an_engine_that_comes_later_counts_from_when_it_began_or_not_at_all() -> None:
     first = at(1000, page(100, 50))
 
-    def late(**began: float) -> str:
+    def late(**began: Any) -> str:
         return at(1010, page(100, 50), page(70, 7, labels='engine="1",model_name="m"', **began))
 
     found = read(first + late())
@@ -240,7 +246,9 @@ def test_a_dip_is_a_window_under_half_of_the_usual_rate_between_others() -> None
 
 
 @given(
-    steps=st.lists(st.tuples(st.integers(0, 500), st.integers(0, 100), st.booleans()), min_size=1, max_size=12),
+    steps=st.lists(
+        st.tuples(st.integers(0, 500), st.integers(0, 100), st.booleans()), min_size=1, max_size=12
+    ),
     step_s=st.sampled_from([7.0, 10.0, 25.0, 1000.0]),
 )
 def test_windows_of_any_length_hold_every_increase_once(
@@ -258,4 +266,5 @@ def test_windows_of_any_length_hold_every_increase_once(
         text += at(10 * n, page(queries, hits))
     over_time = windows(read(text).increases, 0, step_s)
     assert [sum(one.queried for one in over_time), sum(one.hit for one in over_time)] == expected
-    assert all(one.to_s - one.from_s <= max(step_s, 10) for one in over_time)
+    # The first increase of a window may begin before it.
+    assert all(one.to_s - one.from_s < step_s + 10 for one in over_time)
