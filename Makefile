@@ -14,7 +14,7 @@ AXE_HOME := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kvtools/axe
 AXE := $(AXE_HOME)/node_modules/axe-core/axe.min.js
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench wheel-test test-oracle test-vllm test-browser vllm-here bench-readers bench-diagnosis bench-page bench-warmup bench-plan bench-heat bench-normalize bench-normalizer bench-simulator data docs flags screenshot docs-ragpulse setup clean
+.PHONY: help demo test check bench wheel-test test-oracle test-vllm test-browser vllm-here bench-readers bench-diagnosis bench-page bench-warmup bench-plan bench-heat bench-normalize bench-normalizer bench-simulator bench-schedule docs-schedule fit-schedule data docs flags screenshot docs-ragpulse setup clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,16 @@ bench-heat: $(READY)  ## measure how well classes and rules are found, and the t
 
 bench-diagnosis: $(READY)  ## measure CPU time and memory of a diagnosis beside kvlint's published figures
 	$(BIN)/python benchmarks/diagnosis.py
+
+bench-schedule: $(READY)  ## measure the CPU time of 100,000 requests under each policy of plan schedule
+	$(BIN)/python benchmarks/plan_schedule.py
+
+docs-schedule: $(READY)  ## write the tables of docs/plan-schedule.md anew
+	$(BIN)/python benchmarks/schedule_docs.py
+
+fit-schedule: vllm-here $(READY)  ## run a real vLLM on the CPU three times, fit a clock to it, write figures and plot into the docs
+	$(VLLM_PYTHON) benchmarks/schedule_run.py out/schedule-1.parquet out/schedule-2.parquet out/schedule-3.parquet
+	$(BIN)/python benchmarks/schedule_fit.py out/schedule-1.parquet out/schedule-2.parquet out/schedule-3.parquet
 
 bench-simulator: vllm-here  ## measure the simulator against vLLM's own scheduler
 	$(VLLM_PYTHON) benchmarks/simulator.py

@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING
 
 from kvtools.cache.inner import inlined, inner
 from kvtools.cache.lanes import NO_LANE, lane_cap, leave_head, next_lane, queued, victim
-from kvtools.cache.pool import FREE, free, lookup, register, take, touch
+from kvtools.cache.pool import FREE, TIER_SIZE, copies, copy, free, lookup, register, take, touch
 from kvtools.cache.state import (
     ADMITTED,
     BASE,
+    BLOCK,
     COMPUTED,
     COUNT,
     FLIGHT,
@@ -42,7 +43,9 @@ from kvtools.cache.state import (
     LOWEST_RANK,
     OLDEST,
     PENDING,
+    PREEMPTED_COUNT,
     PREEMPTIONS,
+    RELOADED,
     REQUEST,
     RESUMED_HIT,
     RESUMED_QUERIED,
@@ -54,6 +57,7 @@ from kvtools.cache.state import (
     STATUS,
     STEP,
     STORED,
+    TIER_HIT,
     TOKENS,
     TOTAL,
     UNUSED_SLOT,
@@ -66,13 +70,15 @@ if TYPE_CHECKING:
 
 
 @inlined
-def key_full_blocks(engine: Engine, limits: Limits, request: int, tokens: int) -> None:
+def key_full_blocks(engine: Engine, request: int, tokens: int) -> None:
     """Key the blocks of ``request`` that its first ``tokens`` tokens fill."""
-    requests = engine.requests
+    requests, size = engine.requests, engine.requests[request, BLOCK]
     stored = requests[request, STORED]
-    if tokens >= (stored + 1) * limits.block_size:
-        full = tokens // limits.block_size
+    if tokens >= (stored + 1) * size:
+        full = tokens // size
         register(engine.pool, requests[request, SLOT], requests[request, BASE], stored, full)
+        if engine.pool.counts[TIER_SIZE] > 0:
+            copy(engine.pool, requests[request, BASE], stored, full)
         requests[request, STORED] = full
 
 
@@ -80,7 +86,7 @@ def key_full_blocks(engine: Engine, limits: Limits, request: int, tokens: int) -
 def store(engine: Engine, limits: Limits, request: int, tokens: int) -> None:
     """Key the blocks of ``request`` that its first ``tokens`` tokens fill, unless that waits for its end."""
     if not limits.commit_at_finish:
-        key_full_blocks(engine, limits, request, tokens)
+        key_full_blocks(engine, request, tokens)
 
 
 @inner
@@ -102,9 +108,9 @@ def place(engine: Engine, limits: Limits, request: int, count: int) -> None:
     """Schedule ``count`` tokens of ``request`` in the step being planned; the blocks for them are free."""
     requests, state, seats = engine.requests, engine.state, engine.seats
     reach = requests[request, COMPUTED] + count
-    held = requests[request, HELD]
-    if reach > held * limits.block_size:
-        need = (reach + limits.block_size - 1) // limits.block_size
+    held, size = requests[request, HELD], requests[request, BLOCK]
+    if reach > held * size:
+        need = (reach + size - 1) // size
         take(engine.pool, requests[request, SLOT], held, need)
         requests[request, HELD] = need
         state[LANE_HELD + requests[request, LANE]] += need - held
@@ -151,6 +157,7 @@ def preempt(engine: Engine, limits: Limits, index: int) -> None:
     requests[request, COMPUTED] = 0
     requests[request, PENDING] = 0
     requests[request, PREEMPTIONS] += 1
+    state[PREEMPTED_COUNT] += 1
     if not limits.by_priority:
         state[LOWEST_RANK] -= 1
         engine.rank[request] = state[LOWEST_RANK]
@@ -158,13 +165,13 @@ def preempt(engine: Engine, limits: Limits, index: int) -> None:
 
 
 @inlined
-def lacks(engine: Engine, limits: Limits, request: int, reach: int) -> int:
-    """Say what a running ``request`` lacks to hold its first ``reach`` tokens: 0 nothing, 1 blocks, 2 its lane's room."""
-    state, held = engine.state, engine.requests[request, HELD]
-    if reach > (held + engine.pool.counts[FREE]) * limits.block_size:
+def lacks(engine: Engine, request: int, reach: int) -> int:
+    """Say what a running ``request`` lacks to hold ``reach`` tokens: 0 nothing, 1 blocks, 2 its lane's room."""
+    state, held, size = engine.state, engine.requests[request, HELD], engine.requests[request, BLOCK]
+    if reach > (held + engine.pool.counts[FREE]) * size:
         return 1
     lane = engine.requests[request, LANE]
-    if reach > (held + state[LANE_ROOM + lane] - state[LANE_HELD + lane]) * limits.block_size:
+    if reach > (held + state[LANE_ROOM + lane] - state[LANE_HELD + lane]) * size:
         return 2
     return 0
 
@@ -185,7 +192,7 @@ def serve_running(engine: Engine, limits: Limits, cap: int) -> tuple[int, bool]:
         if 0 < most < count:
             count = most
         count = min(count, budget)
-        lack = lacks(engine, limits, request, computed + count)
+        lack = lacks(engine, request, computed + count)
         while lack > 0:
             chosen = victim(engine, limits, requests[request, LANE] if lack == 2 else NO_LANE)
             evicted = seats[chosen, RUNNING_AT]
@@ -197,10 +204,25 @@ def serve_running(engine: Engine, limits: Limits, cap: int) -> tuple[int, bool]:
                 index -= 1
             if evicted == request:
                 return budget, preempted
-            lack = lacks(engine, limits, request, computed + count)
+            lack = lacks(engine, request, computed + count)
         place(engine, limits, request, count)
         budget -= count
     return budget, preempted
+
+
+@inlined
+def hold(engine: Engine, request: int, slot: int, found: int, again: int) -> None:
+    """Let ``request`` run with the ``found`` cached blocks in table ``slot``, and ``again`` more of the second tier."""
+    requests, state = engine.requests, engine.state
+    touch(engine.pool, slot, found)
+    requests[request, SLOT] = slot
+    requests[request, STATUS] = RUNNING
+    requests[request, COMPUTED] = (found + again) * requests[request, BLOCK]
+    state[RELOADED] += again
+    requests[request, HELD] = found
+    requests[request, STORED] = found
+    state[LANE_RUNNING + requests[request, LANE]] += 1
+    state[LANE_HELD + requests[request, LANE]] += found
 
 
 @inner
@@ -209,13 +231,14 @@ def admit(engine: Engine, limits: Limits, request: int, cap: int, budget: int) -
 
     -1 if it waits for its own lane's room alone.
     """
-    requests, state, pool, size = engine.requests, engine.state, engine.pool, limits.block_size
+    requests, state, pool, size = engine.requests, engine.state, engine.pool, engine.requests[request, BLOCK]
     slot = engine.seats[engine.seats.shape[0] - 1 - state[RUNNING_COUNT], UNUSED_SLOT]
     tokens, lane = requests[request, TOKENS], requests[request, LANE]
-    found, idle = 0, 0
+    found, idle, again = 0, 0, 0
     if requests[request, SKIP_LOOKUP] == 0:
         found, idle = lookup(pool, slot, requests[request, BASE], (tokens - 1) // size)
-    count = tokens - found * size
+        again = copies(pool, requests[request, BASE] + found, (tokens - 1) // size - found)
+    count = tokens - (found + again) * size
     most = lane_cap(engine, request, cap)
     if 0 < most < count:
         count = most
@@ -225,22 +248,16 @@ def admit(engine: Engine, limits: Limits, request: int, cap: int, budget: int) -
     room = pool.counts[FREE] - idle + found
     if state[RUNNING_COUNT] > 0:
         room -= limits.watermark
-    reach = tokens if limits.reserve_full else found * size + count
+    reach = tokens if limits.reserve_full else (found + again) * size + count
     if reach > room * size:
         return 0
     if reach > (state[LANE_ROOM + lane] - state[LANE_HELD + lane]) * size:
         return -1
-    touch(pool, slot, found)
-    requests[request, SLOT] = slot
-    requests[request, STATUS] = RUNNING
-    requests[request, COMPUTED] = found * size
-    requests[request, HELD] = found
-    requests[request, STORED] = found
-    state[LANE_RUNNING + lane] += 1
-    state[LANE_HELD + lane] += found
+    hold(engine, request, slot, found, again)
     place(engine, limits, request, count)
     if requests[request, PREEMPTIONS] == 0:
         requests[request, HIT] = found * size
+        requests[request, TIER_HIT] = again * size
         requests[request, ADMITTED] = state[STEP]
     elif requests[request, SKIP_LOOKUP] == 0:
         state[RESUMED_QUERIED] += tokens

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 NEXT, PREVIOUS, HOLDERS, KEY, KEY_NEXT, KEY_PREVIOUS = range(6)
 """Columns of ``Pool.blocks``: the free list, how many requests hold the block, its key, the key's ring."""
 
-FREE, EVICTED, PARTIAL_BLOCKS_LAST, FORGET_COPIES = range(4)
-"""Entries of ``Pool.counts``: blocks in the free list, keys lost to reuse so far, and the two switches."""
+FREE, EVICTED, PARTIAL_BLOCKS_LAST, FORGET_COPIES, TIER_SIZE, TIER_COPIES = range(6)
+"""Entries of ``Pool.counts``: blocks in the free list, keys lost to reuse so far, and the two switches; blocks that a
+second tier holds (0: there is none), and copies that it has taken so far."""
 
 NO_KEY = -1
 
@@ -40,9 +41,10 @@ NO_KEY = -1
 class Pool(NamedTuple):
     """The state of a block pool; the functions of this module change it in place.
 
-    ``blocks`` is [blocks + 1, 6]; ``first`` [keys] holds each key's first block (0: not cached); ``counts`` [4].
+    ``blocks`` is [blocks + 1, 6]; ``first`` [keys] holds each key's first block (0: not cached); ``counts`` [6].
     ``tables`` [slots, most blocks of a request] lists the blocks that a request holds, one row per running
-    request; ``keys`` is flat, the keys of one request's blocks one after the other.
+    request; ``keys`` is flat, the keys of one request's blocks one after the other. ``copied`` [keys] numbers the
+    copies of a second tier from 1 (0: never copied); [0] where there is none.
     """
 
     blocks: NDArray[np.int32]
@@ -50,6 +52,7 @@ class Pool(NamedTuple):
     counts: NDArray[np.int64]
     tables: NDArray[np.int32]
     keys: NDArray[np.int32]
+    copied: NDArray[np.int64]
 
 
 class Rules(NamedTuple):
@@ -58,10 +61,13 @@ class Rules(NamedTuple):
     ``partial_blocks_last`` frees blocks without a key to the tail, as vLLM did before May 2026.
     ``forget_copies`` drops the key of a freed block if another block carries it too: only right where nothing
     is ever evicted, and there it bounds the pool by distinct keys plus what is held at once.
+    ``tier_blocks``: a second tier copies every block that is keyed and forgets the oldest copy first; vLLM has none
+    unless a connector is configured.
     """
 
     partial_blocks_last: bool = False
     forget_copies: bool = False
+    tier_blocks: int = 0
 
 
 def new_pool(capacity_blocks: int, tables: tuple[int, int], keys: NDArray[np.int32], rules: Rules) -> Pool:
@@ -77,8 +83,10 @@ def new_pool(capacity_blocks: int, tables: tuple[int, int], keys: NDArray[np.int
     blocks[0, PREVIOUS] = size - 1
     blocks[:, KEY] = NO_KEY
     first = np.zeros(int(keys.max(initial=0)) + 1, np.int32)
-    counts = np.array([capacity_blocks, 0, rules.partial_blocks_last, rules.forget_copies], np.int64)
-    return Pool(blocks, first, counts, np.empty(tables, np.int32), keys)
+    switches = [rules.partial_blocks_last, rules.forget_copies, rules.tier_blocks, 0]
+    counts = np.array([capacity_blocks, 0, *switches], np.int64)
+    copied = np.zeros(len(first) if rules.tier_blocks else 0, np.int64)
+    return Pool(blocks, first, counts, np.empty(tables, np.int32), keys, copied)
 
 
 @inner
@@ -117,6 +125,36 @@ def register(pool: Pool, slot: int, base: int, start: int, stop: int) -> None:
         blocks[block, KEY_PREVIOUS] = last
         blocks[last, KEY_NEXT] = block
         blocks[head, KEY_PREVIOUS] = block
+
+
+@inner
+def in_tier(pool: Pool, key: int) -> bool:
+    """Tell whether the second tier, which there is, holds a copy of the block with this key."""
+    number = pool.copied[key]
+    return bool(number > 0 and pool.counts[TIER_COPIES] - number < pool.counts[TIER_SIZE])
+
+
+@inner
+def copy(pool: Pool, base: int, start: int, stop: int) -> None:
+    """Copy the blocks with the keys ``keys[base + start]`` to ``stop`` into the second tier, unless it holds them.
+
+    The last one first, so that it is forgotten first: without those before it, a block is of no use.
+    """
+    for position in range(stop - 1, start - 1, -1):
+        key = pool.keys[base + position]
+        if not in_tier(pool, key):
+            pool.counts[TIER_COPIES] += 1
+            pool.copied[key] = pool.counts[TIER_COPIES]
+
+
+@inner
+def copies(pool: Pool, base: int, limit: int) -> int:
+    """Return the length of the longest run from ``keys[base]``, at most ``limit``, that the second tier holds."""
+    found = 0
+    if pool.counts[TIER_SIZE] > 0:
+        while found < limit and in_tier(pool, pool.keys[base + found]):
+            found += 1
+    return found
 
 
 @inner

@@ -9,7 +9,7 @@ Invariant: ``rank[queue[lane, (i - 1) // 2]] < rank[queue[lane, i]]`` for each i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kvtools.cache.inner import inner
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 @inner
-def push(queue: NDArray[np.int32], lane: int, size: int, rank: NDArray[np.int32], request: int) -> None:
+def push(
+    queue: NDArray[np.int32], lane: int, size: int, rank: NDArray[np.signedinteger[Any]], request: int
+) -> None:
     """Add ``request`` to the ``size`` requests in ``queue[lane]``."""
     place = size
     while place > 0:
@@ -32,7 +34,7 @@ def push(queue: NDArray[np.int32], lane: int, size: int, rank: NDArray[np.int32]
 
 
 @inner
-def pop(queue: NDArray[np.int32], lane: int, size: int, rank: NDArray[np.int32]) -> None:
+def pop(queue: NDArray[np.int32], lane: int, size: int, rank: NDArray[np.signedinteger[Any]]) -> None:
     """Remove ``queue[lane, 0]``, the request of lowest rank, from the ``size`` requests in the lane."""
     last = size - 1
     moved = queue[lane, last]
@@ -49,7 +51,9 @@ def pop(queue: NDArray[np.int32], lane: int, size: int, rank: NDArray[np.int32])
 
 
 @inner
-def remove(queue: NDArray[np.int32], lane: int, size: int, rank: NDArray[np.int32], request: int) -> None:
+def remove(
+    queue: NDArray[np.int32], lane: int, size: int, rank: NDArray[np.signedinteger[Any]], request: int
+) -> None:
     """Remove ``request``, which is there, from the ``size`` requests in ``queue[lane]``."""
     place = 0
     while queue[lane, place] != request:

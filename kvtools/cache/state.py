@@ -11,13 +11,15 @@ if TYPE_CHECKING:
     from kvtools.cache.pool import Pool
 
 (TOTAL, SKIP_LOOKUP, URGENCY, BASE, TOKENS, COMPUTED, PENDING, HELD, STORED, SLOT) = range(10)
-(STATUS, PREEMPTIONS, HIT, ADMITTED, FINISHED_AT, FINISH_PLACE, LANE, REQUEST_COLUMNS) = range(10, 18)
+(STATUS, PREEMPTIONS, HIT, ADMITTED, FINISHED_AT, FINISH_PLACE, LANE, BLOCK, TIER_HIT) = range(10, 19)
+REQUEST_COLUMNS = 19
 """Columns of ``Engine.requests``, one row per request.
 
 Given: prompt and output tokens; 1 if it reads no cache; place in (priority, arrival), equal if those are;
 where its keys begin. Changing: tokens known; tokens scheduled; tokens in flight; blocks held; blocks keyed;
 its block table; its status; preemptions. Results: hit tokens at first admission; the step of it;
-the step of its end; its place in the order of ends. Given: the lane that it waits in.
+the step of its end; its place in the order of ends. Given: the lane that it waits in;
+the tokens that a block holds of it. Result: tokens that a second tier brought back at the first admission.
 """
 
 WAITING, RUNNING, FINISHED = range(3)
@@ -34,24 +36,25 @@ LANES = 2
 
 (RUNNING_COUNT, WAITING_COUNT, LOWEST_RANK, NOW, STEP, IN_FLIGHT, OLDEST, ENDED) = range(8)
 (FINISHED_COUNT, SCHEDULED_TOKENS, RESUMED_QUERIED, RESUMED_HIT, FILLED_TOKENS, HELD_BLOCKS) = range(8, 14)
-FLIGHT_SIZE, FLIGHT_TOKENS = 14, 16
-(QUEUE_SIZE, LANE_RUNNING, LANE_SEATS, LANE_HELD, LANE_ROOM, LANE_CAP, HISTOGRAM) = range(18, 31, LANES)
+PREEMPTED_COUNT, RELOADED, FLIGHT_SIZE, FLIGHT_TOKENS = 14, 15, 16, 18
+(QUEUE_SIZE, LANE_RUNNING, LANE_SEATS, LANE_HELD, LANE_ROOM, LANE_CAP, HISTOGRAM) = range(20, 33, LANES)
 UTILIZATION_BINS = 1001
 STATE_ENTRIES = HISTOGRAM + UTILIZATION_BINS
 NO_LIMIT = 1 << 40
-"""Entries of ``Engine.state``. Those of two entries have one for each step in flight (``FLIGHT_``) or for each lane:
-requests in its queue, those of it that run and that may at most, blocks that those hold and may hold at most (a shared
-block counts for every holder), and the tokens that a step may compute of one of them (0: no cap of its own).
-The last ones count the steps by the utilisation of their blocks in permille.
+"""Entries of ``Engine.state``. ``RELOADED``: blocks that the second tier brought back so far. Those of two entries have
+one for each step in flight (``FLIGHT_``) or for each lane: requests in its queue, those of it that run and that may at
+most, blocks that those hold and may hold at most (a shared block counts for every holder), and the tokens that a step
+may compute of one of them (0: no cap of its own). The last ones count the steps by the utilisation of their blocks in
+permille.
 """
 
 
 class Limits(NamedTuple):
     """The settings of a run; ``watermark`` in blocks, the durations in integers of the caller's clock.
 
-    ``first_lane_first``: lane 0 is served before lane 1, whoever came first. ``spare_first_lane``: where blocks or seats
-    are short, requests of lane 1 are preempted before any other. ``drop_second_lane``: what a request of lane 1 leaves
-    is not kept in the cache. vLLM's own scheduler has none of the three.
+    ``first_lane_first``: lane 0 is served before lane 1, whoever came first. ``spare_first_lane``: where blocks are
+    short, requests of lane 1 are preempted before any other. ``drop_second_lane``: what a request of lane 1 leaves is
+    not kept in the cache. vLLM's own scheduler has none of the three.
     """
 
     block_size: int
@@ -76,7 +79,7 @@ class Limits(NamedTuple):
 class Engine(NamedTuple):
     """The state of a run; the functions of this module change it in place.
 
-    ``requests`` is [n, 17], ``seats`` [running requests at most, 9], ``queue`` [2, n] (1 where one lane is used),
+    ``requests`` is [n, 19], ``seats`` [running requests at most, 9], ``queue`` [2, n] (1 where one lane is used),
     ``rank`` [n], ``state`` flat.
     """
 

@@ -9,6 +9,7 @@ from kvtools.cache.lanes import queued
 from kvtools.cache.planning import key_full_blocks, release, serve_running, serve_waiting, store
 from kvtools.cache.pool import FREE
 from kvtools.cache.state import (
+    BLOCK,
     COMPUTED,
     COUNT,
     ENDED,
@@ -66,7 +67,8 @@ def measure(engine: Engine, limits: Limits) -> None:
     filled = held * limits.block_size
     for index in range(state[RUNNING_COUNT]):
         request = engine.seats[index, RUNNING_AT]
-        filled -= requests[request, HELD] * limits.block_size - requests[request, COMPUTED]
+        size = requests[request, BLOCK]
+        filled -= (requests[request, HELD] * size - requests[request, COMPUTED]) * limits.block_size // size
     state[HELD_BLOCKS] += held
     state[FILLED_TOKENS] += filled
     state[HISTOGRAM + filled * (UTILIZATION_BINS - 1) // (held * limits.block_size)] += 1
@@ -108,11 +110,11 @@ def finish(engine: Engine, limits: Limits, request: int) -> None:
     if requests[request, STATUS] == RUNNING:
         if limits.commit_at_finish:
             # The last token was sampled but never computed: it has no KV.
-            key_full_blocks(engine, limits, request, requests[request, TOKENS] - 1)
+            key_full_blocks(engine, request, requests[request, TOKENS] - 1)
         kept = requests[request, HELD]
         if limits.drop_second_lane and requests[request, LANE] == 1:
             # What it found in the cache was others' before it came.
-            kept = requests[request, HIT] // limits.block_size
+            kept = requests[request, HIT] // requests[request, BLOCK]
         release(engine, request, kept)
         index = 0
         while seats[index, RUNNING_AT] != request:

@@ -36,6 +36,20 @@ class Workload:
     skip_lookup: NDArray[np.bool_]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Split:
+    """In what two classes of requests differ, and what stands behind the pool: nothing of it is vLLM's own.
+
+    ``second_lane`` [n]: who waits in the second lane (``None``: there is one). ``block_tokens`` [n]: how many tokens of
+    a request a block holds (``None``: ``CacheSpec.block_size``); ``block_ids`` then list blocks of that size.
+    ``tier_blocks`` of a second tier, which copies every block (0: none).
+    """
+
+    second_lane: NDArray[np.bool_] | None = None
+    block_tokens: NDArray[np.int64] | None = None
+    tier_blocks: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class StepTime:
     """How long an engine step takes: ``step_us`` plus ``token_ns`` for each token that it computes.

@@ -9,6 +9,7 @@ from kvtools.cli.group import LazyGroup
 _COMMANDS = {
     "routing": ("kvtools.cli.plan_routing", "Replay the log on several replicas, by each way to route."),
     "sizing": ("kvtools.cli.plan_sizing", "Say how much KV memory which part of the hits takes."),
+    "schedule": ("kvtools.cli.plan_schedule", "Say what other scheduling policies would do with the log."),
     "audit": ("kvtools.cli.plan_audit", "Judge a vLLM command line or config by the log."),
 }
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kvtools.cache.scheduler import StepTime, Workload
+from kvtools.cache.workload import StepTime, Workload
 from kvtools.model import Arrivals, CacheSpec, SchedulerSpec
 
 if TYPE_CHECKING:
