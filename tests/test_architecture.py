@@ -33,6 +33,7 @@ RIVER = (
     "writers",
     "replay",
     "plan",
+    "vllm_plugin",
     "report",
     "gate",
     "monitor",
@@ -41,8 +42,8 @@ RIVER = (
 )
 """Every room may import the hub and the rooms before it; flow alone joins them, cli calls flow."""
 
-PROCESSES = ("replay/vllm_worker.py", "plan/flags_worker.py")
-"""Modules that are run as a process of their own, and so have an environment and a standard output."""
+PROCESSES = ("replay/vllm_worker.py", "plan/flags_worker.py", "vllm_plugin/settings.py")
+"""Modules that run in processes of their own or of vLLM, and so have an environment and a standard output."""
 
 ORDER = {name: place for place, name in enumerate((*HUB, *RIVER))}
 MODULE_LINES = 300

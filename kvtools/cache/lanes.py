@@ -84,7 +84,8 @@ def lane_cap(engine: Engine, request: int, cap: int) -> int:
 def victim(engine: Engine, limits: Limits, lane: int) -> int:
     """Return where the request to preempt runs: the last, or by priority the first of the least urgent.
 
-    With ``lane``: the last one of it, and ``spare_first_lane`` asks for the last of lane 1 where one runs.
+    With ``lane``: the last one of it. ``spare_first_lane`` asks for the one of lane 1, where one runs, that came last:
+    that is whom vLLM's priority takes among equals, and a promoted request may have been let in long after it came.
     """
     seats, requests = engine.seats, engine.requests
     last = engine.state[RUNNING_COUNT] - 1
@@ -94,6 +95,11 @@ def victim(engine: Engine, limits: Limits, lane: int) -> int:
     if lane != NO_LANE:
         while requests[seats[chosen, RUNNING_AT], LANE] != lane:
             chosen -= 1
+    if limits.spare_first_lane:
+        for index in range(chosen - 1, -1, -1):
+            later = engine.rank[seats[index, RUNNING_AT]] > engine.rank[seats[chosen, RUNNING_AT]]
+            if later and (lane == NO_LANE or requests[seats[index, RUNNING_AT], LANE] == lane):
+                chosen = index
     elif limits.by_priority:
         for index in range(last, -1, -1):
             if requests[seats[index, RUNNING_AT], URGENCY] >= requests[seats[chosen, RUNNING_AT], URGENCY]:

@@ -158,7 +158,7 @@ def preempt(engine: Engine, limits: Limits, index: int) -> None:
     requests[request, PENDING] = 0
     requests[request, PREEMPTIONS] += 1
     state[PREEMPTED_COUNT] += 1
-    if not limits.by_priority:
+    if not (limits.by_priority or limits.spare_first_lane):
         state[LOWEST_RANK] -= 1
         engine.rank[request] = state[LOWEST_RANK]
     queued(engine, request)

@@ -11,7 +11,8 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -113,15 +114,18 @@ def _named_vllm(folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a running ``vllm serve``."""
+@contextmanager
+def _serving(
+    tmp_path_factory: pytest.TempPathFactory, *options: str, folders: Sequence[Path] = (), **variables: str
+) -> Iterator[str]:
+    """Start ``vllm serve`` with further options, folders to import from and variables; give its URL."""
     model = _model(tmp_path_factory.mktemp("model"))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
+    paths = [_named_vllm(tmp_path_factory.mktemp("names")), *folders]
     environment = os.environ | {
-        "PYTHONPATH": str(_named_vllm(tmp_path_factory.mktemp("names"))),
+        "PYTHONPATH": os.pathsep.join(map(str, paths)),
         "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_SERVER_DEV_MODE": "1",  # so that POST /reset_prefix_cache works
         "OMP_NUM_THREADS": "1",
@@ -133,7 +137,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     log = tmp_path_factory.mktemp("serve") / "log"
     with log.open("w") as output:
         process = subprocess.Popen(
-            [*program, *settings, *place], env=environment, stdout=output, stderr=output
+            [*program, *settings, *place, *options],
+            env=environment | variables,
+            stdout=output,
+            stderr=output,
         )
         try:
             _await(f"http://127.0.0.1:{port}", process, log)
@@ -141,6 +148,40 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         finally:
             process.terminate()
             process.wait(60)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a running ``vllm serve``."""
+    with _serving(tmp_path_factory) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def hotcold_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """The URL of a server with the hot/cold scheduler and the middleware, and where its scheduler notes what it sees.
+
+    Two cold requests run at once, and one that waits 6 s is aborted. The scheduler is ``hotcold_noting.Noting``.
+    """
+    notes = tmp_path_factory.mktemp("notes") / "notes.jsonl"
+    rules = notes.with_name("rules.yaml")
+    rules.write_text(
+        "kvtools_rules: 1\ndefault: hot\nrules:\n"
+        "- {name: long, when: [{feature: prompt_tokens, op: '>', value: 256}], label: cold}\n"
+        "- {name: header, when: [{feature: request_type, op: in, value: [cold]}], label: cold}\n"
+    )
+    settings = {"cold_limit": 2, "cold_timeout_s": 6, "on_timeout": "abort"}
+    with _serving(
+        tmp_path_factory,
+        *("--scheduling-policy", "priority", "--max-num-seqs", "4"),
+        *("--scheduler-cls", "hotcold_noting.Noting"),
+        *("--middleware", "kvtools.vllm_plugin.PriorityMiddleware"),
+        *("--additional-config", json.dumps({"kvtools": settings})),
+        folders=(ROOT, Path(__file__).parent),
+        KVTOOLS_RULES=str(rules),
+        HOTCOLD_NOTES=str(notes),
+    ) as url:
+        yield url, notes
 
 
 def _await(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
