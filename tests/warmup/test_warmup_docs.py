@@ -11,7 +11,7 @@ from kvtools.report import warmup, warmup_send
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = (
     warmup.WarmupItem, warmup.Way, warmup.LeftOut, warmup.Budget, warmup.Horizon, warmup.Warmup, warmup.Start, warmup.CurvePoint,
-    warmup.Evaluation, warmup_send.SentItem, warmup_send.SendReport,
+    warmup.Evaluation, warmup.AheadItem, warmup.Ahead, warmup_send.SentItem, warmup_send.SendReport,
 )  # fmt: skip
 
 
