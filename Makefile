@@ -64,8 +64,9 @@ test-browser: $(READY) $(AXE)  ## open the HTML page in Chromium (Debian's) and 
 $(AXE):
 	npm install --silent --no-fund --no-audit --prefix $(AXE_HOME) axe-core@4
 
-bench: $(READY)  ## measure CPU time and memory on the logs in ../shared
-	$(BIN)/python benchmarks/analyze.py
+BENCH ?= full
+bench: $(READY)  ## measure stages, growth, a million requests, peers, limits, start-up, Dask into benchmarks/RESULTS.md (BENCH=quick: small logs)
+	$(BIN)/python benchmarks/bench.py $(BENCH)
 
 bench-readers: $(READY)  ## measure MB per CPU second and memory of the chat JSONL reader
 	$(BIN)/python benchmarks/readers.py

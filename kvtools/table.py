@@ -105,7 +105,7 @@ class Ragged:
         return Ragged(values, offsets_of(self.lengths()[order]))
 
 
-def offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+def offsets_of(lengths: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
     """Return the offsets of rows that are ``lengths`` long: one entry more, starting at 0."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])

@@ -125,6 +125,24 @@ def test_a_log_that_grew_takes_what_was_kept(
     assert 1 <= len(mapped) <= 2
 
 
+def test_what_a_fuller_run_kept_is_no_use_to_an_emptier_one(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Few shingles: the chunks of the second file are gathered from a level on that its own run never reaches.
+    monkeypatch.setattr("kvtools.similarity.seen.BUDGET_SHINGLES", 12_000)
+    lines = [line for line in log.read_bytes().splitlines(keepends=True) if line.endswith(b"}\n")]
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    first.write_bytes(b"".join(lines[:400]))
+    second.write_bytes(b"".join(lines[400:]))
+    plain = AnalyzeOptions(findings=False, classes=False)
+    kept = replace(plain, work=Work(cache_dir=tmp_path / "keys"))
+    assert analyze([first, second], kept) == analyze([first, second], plain)
+    assert analyze(second, kept) == analyze(second, plain)
+    assert analyze([first, second], replace(plain, work=Work(executor="processes", workers=2))) == analyze(
+        [first, second], plain
+    )
+
+
 @pytest.mark.parametrize("executor", ["serial", "processes"])
 def test_strict_stops_at_the_same_record(log: Path, executor: Any) -> None:
     workers = None if executor == "serial" else 2

@@ -6,6 +6,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kvtools.errors import InputError
 from kvtools.tokens import (
@@ -15,6 +17,7 @@ from kvtools.tokens import (
     ReferenceTokenizer,
     load_tokenizer,
 )
+from kvtools.tokens.checked import all_seen
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +103,25 @@ def _tiny_tokenizer(folder, *, bos: bool) -> None:
         "model": model,
     }
     (folder / "tokenizer.json").write_text(json.dumps(content))
+
+
+_ANY = st.integers(0, 0x10FFFF).map(chr)  # lone surrogates too
+
+
+@given(
+    st.lists(_ANY | st.sampled_from(["\x7f", "\x80", "\u07ff", "\u0800", "\uffff", "\U00010000"]), max_size=8)
+)
+def test_a_code_point_is_new_until_it_was_seen(points: list[str]) -> None:
+    text = "".join(points)
+    utf8 = np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8)
+    seen = np.zeros(0x110000, dtype=np.bool_)
+    assert all_seen(utf8, seen) == (not text)
+    seen[[ord(point) for point in points]] = True
+    assert all_seen(utf8, seen)
+    for point in points:
+        seen[ord(point)] = False
+        assert not all_seen(utf8, seen)
+        seen[ord(point)] = True
 
 
 @pytest.mark.parametrize("fast", [True, False])

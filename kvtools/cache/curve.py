@@ -102,6 +102,15 @@ def _distances(
     return found
 
 
+@kernel
+def _by_distance(distances: NDArray[np.int32], tokens: NDArray[np.int32], sizes: int) -> NDArray[np.int64]:
+    # What numpy.bincount does, without turning every place's tokens into a float first.
+    total = np.zeros(sizes, dtype=np.int64)
+    for place in range(len(distances)):
+        total[distances[place]] += tokens[place]
+    return total
+
+
 def stack_distances(
     ids: NDArray[np.int32], offsets: NDArray[np.int64], lookups: NDArray[np.int64]
 ) -> NDArray[np.int32]:
@@ -127,14 +136,12 @@ class HitCurve:
 
     @classmethod
     def from_distances(
-        cls, distances: NDArray[np.int32], tokens: NDArray[np.int64], unique_blocks: int
+        cls, distances: NDArray[np.int32], tokens: NDArray[np.int32], unique_blocks: int
     ) -> HitCurve:
         """Sum ``tokens`` (of each place) over the sizes in which that place is a hit."""
-        by_size = np.bincount(distances, weights=tokens, minlength=unique_blocks + 1)
-        # Weights are floats in numpy; sums of whole tokens below 2**53 are exact.
-        hits = np.rint(by_size).astype(np.int64)
+        hits = _by_distance(distances, tokens, unique_blocks + 1)
         hits[0] = 0
-        return cls(np.cumsum(hits))
+        return cls(np.cumsum(hits, out=hits))
 
     @property
     def unique_blocks(self) -> int:

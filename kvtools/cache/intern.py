@@ -59,7 +59,7 @@ def _rehash(
 
 
 class Interner:
-    """Gives equal keys equal ids across calls; grows by doubling, at most half full."""
+    """Gives equal keys equal ids across calls; grows by doubling, at most two thirds full."""
 
     def __init__(self, slots: int = 1 << 12) -> None:
         self._keys = np.empty(slots, dtype=np.uint64)
@@ -74,7 +74,7 @@ class Interner:
         ids = np.empty(len(keys), dtype=np.int32)
         done = 0
         while done < len(keys):
-            limit = len(self._keys) // 2
+            limit = 2 * len(self._keys) // 3
             done, self._known = _insert_all(keys, ids, self._keys, self._ids, done, self._known, limit)
             if done < len(keys):
                 self._grow()

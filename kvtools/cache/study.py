@@ -14,6 +14,7 @@ from kvtools.cache.scheduler import simulate
 from kvtools.cache.workload import Workload, without_needless_blocks
 from kvtools.jit import kernel
 from kvtools.model import CacheSpec, ReplayResult, SchedulerSpec, share
+from kvtools.table import offsets_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,9 +40,9 @@ class Prompts:
         limit = listed if spec.rules == "trace" else np.minimum(listed, (self.tokens - 1) // spec.block_size)
         return np.where(self.skip_lookup, 0, limit)
 
-    def block_tokens(self, spec: CacheSpec) -> NDArray[np.int64]:
+    def block_tokens(self, spec: CacheSpec) -> NDArray[np.int32]:
         """Tokens of each listed block: ``block_size``, by trace rules the last one its own."""
-        sizes = np.full(len(self.ids), spec.block_size, dtype=np.int64)
+        sizes = np.full(len(self.ids), spec.block_size, dtype=np.int32)
         if spec.rules == "trace":
             listed = np.diff(self.offsets)
             some = listed > 0
@@ -100,8 +101,10 @@ def study_cache(prompts: Prompts, spec: CacheSpec, measure_from: float = 0.0) ->
     measured = np.arange(len(prompts.tokens)) >= int(len(prompts.tokens) * measure_from)
     lookups, block_tokens = prompts.lookups(spec), prompts.block_tokens(spec)
     distances = stack_distances(prompts.ids, prompts.offsets, lookups)
-    ceiling = _per_request(np.where(distances > 0, block_tokens, 0), prompts.offsets) * measured
-    counted = np.where(np.repeat(measured, np.diff(prompts.offsets)), block_tokens, 0)
+    ceiling = _hit_tokens(distances, block_tokens, prompts.offsets) * measured
+    counted = block_tokens
+    if not measured.all():
+        counted = np.where(np.repeat(measured, np.diff(prompts.offsets)), block_tokens, 0)
     unique = int(prompts.ids.max()) + 1 if len(prompts.ids) else 0
     return CacheStudy(
         result=_measured(replay_prompts(prompts, spec, ceiling), measured),
@@ -173,15 +176,23 @@ def _one_token_each(prompts: Prompts) -> Workload:
 
 def _leading(blocks: NDArray[np.int64], prompts: Prompts, spec: CacheSpec) -> NDArray[np.int64]:
     """Return the tokens of each prompt's first ``blocks``."""
-    before = np.concatenate(([0], np.cumsum(prompts.block_tokens(spec))))
+    before = offsets_of(prompts.block_tokens(spec))
     starts = prompts.offsets[:-1]
     tokens: NDArray[np.int64] = before[starts + blocks] - before[starts]
     return tokens
 
 
-def _per_request(values: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    before = np.concatenate(([0], np.cumsum(values)))
-    return before[offsets[1:]] - before[offsets[:-1]]
+@kernel
+def _hit_tokens(
+    distances: NDArray[np.int32], block_tokens: NDArray[np.int32], offsets: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the tokens of each request's blocks that some cache hits."""
+    hits = np.zeros(len(offsets) - 1, dtype=np.int64)
+    for request in range(len(offsets) - 1):
+        for place in range(offsets[request], offsets[request + 1]):
+            if distances[place] > 0:
+                hits[request] += block_tokens[place]
+    return hits
 
 
 def _measured(result: ReplayResult, measured: NDArray[np.bool_]) -> ReplayResult:

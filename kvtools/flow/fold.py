@@ -23,7 +23,7 @@ def fold_log(intake: Intake, gathered: Gathered, heat: HeatStage) -> LogProfile:
     """Return the profile of the log; ``gathered`` and ``heat`` take what they need of each chunk."""
     profile = LogProfile()
     with executor(intake.options.work) as runner:
-        for chunk, result in _mapped(intake, runner):
+        for chunk, result in _mapped(intake, runner, profile):
             intake.rejects.add(chunk.reject_rows())
             intake.rejects.add(result.keyed.rejects)
             profile.merge(result.profile)
@@ -32,15 +32,19 @@ def fold_log(intake: Intake, gathered: Gathered, heat: HeatStage) -> LogProfile:
     return profile
 
 
-def _mapped(intake: Intake, runner: Executor) -> Iterator[tuple[Chunk, Mapped]]:
-    """Yield the chunks with what they come to. Those before the first prompt settle the keying, and are mapped here."""
+def _mapped(intake: Intake, runner: Executor, profile: LogProfile) -> Iterator[tuple[Chunk, Mapped]]:
+    """Yield the chunks with what they come to, to be merged with ``profile`` at once.
+
+    Those before the first prompt settle the keying, and are mapped here.
+    """
     chunks = intake.fresh_chunks()
     for chunk, dropped in chunks:
         yield chunk, mapped_by(intake.keying, chunk, dropped)
         if intake.keying.kind is not None:
             break
     kept = _kept(intake)
-    yield from ChunkWork(runner, intake.keying, _setup(intake), kept).results(chunks)
+    work = ChunkWork(runner, intake.keying, _setup(intake), kept, lambda: profile.seen.level)
+    yield from work.results(chunks)
     if kept is not None:
         kept.prune()
 

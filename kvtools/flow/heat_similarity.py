@@ -11,7 +11,7 @@ from kvtools.model import share
 from kvtools.report.heat import ClassSimilarity
 from kvtools.similarity.consecutive import ConsecutiveText, Group
 from kvtools.similarity.prefix import consecutive_prefix
-from kvtools.similarity.shingles import shingle_sets
+from kvtools.similarity.shingles import distinct_shingles
 from kvtools.similarity.variable import TokenSample
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _text(sample: TokenSample, rows: list[tuple[int, int]]) -> float | None:
     for number, part in enumerate(sample.parts):
         mine = np.array([row for of, row in rows if of == number], dtype=np.int64)
         if len(mine):
-            text.add(shingle_sets(part.tokens.take(mine)), [Group(None, 0)] * len(mine))
+            text.add(distinct_shingles(part.tokens.take(mine)), [Group(None, 0)] * len(mine))
             text.settle()
     run = text.runs.get(Group(None, 0))
     return None if run is None else run.total.mean

@@ -19,7 +19,7 @@ from kvtools.tokens import CheckedTokenizer, load_tokenizer
 from kvtools.tokens.files import BYTES_TOKENIZER, tokenizer_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from kvtools.chat import ChatTemplate
     from kvtools.executors import Executor, Pending
@@ -44,25 +44,29 @@ class KeyingSetup:
 
 
 class Mapped(NamedTuple):
-    """What one chunk came to. ``keyed`` has no token ids, but where media stand in given ones."""
+    """What one chunk came to. ``keyed`` has no token ids, but where media stand in given ones.
+
+    First sights were gathered from ``seen_level`` on: a whole that has not come so far would lack some.
+    """
 
     keyed: Keyed
     profile: LogProfile
     checks: Checks | None
+    seen_level: int
 
 
-def mapped(setup: KeyingSetup, chunk: Chunk, dropped: int) -> Mapped:
+def mapped(setup: KeyingSetup, chunk: Chunk, dropped: int, seen_level: int) -> Mapped:
     """Return what a chunk comes to in a process of its own; ``dropped`` of its calls were repeated ones."""
-    return mapped_by(_keying(setup), chunk, dropped)
+    return mapped_by(_keying(setup), chunk, dropped, seen_level)
 
 
-def mapped_by(keying: Keying, chunk: Chunk, dropped: int) -> Mapped:
-    """Return what a chunk comes to."""
+def mapped_by(keying: Keying, chunk: Chunk, dropped: int, seen_level: int = 0) -> Mapped:
+    """Return what a chunk comes to, to be merged with a profile whose first sights have ``seen_level`` or more."""
     keyed = keying.key(chunk.requests)
-    profile = map_chunk(chunk, keyed, dropped)
+    profile = map_chunk(chunk, keyed, dropped, seen_level)
     tokenizer = keying.tokenizer
     checks = tokenizer.taken_checks() if isinstance(tokenizer, CheckedTokenizer) else None
-    return Mapped(without_tokens(keyed), profile, checks)
+    return Mapped(without_tokens(keyed), profile, checks, seen_level)
 
 
 def without_tokens(keyed: Keyed) -> Keyed:
@@ -91,13 +95,15 @@ class _Flying:
 class ChunkWork:
     """Maps chunks by ``executor``, with the results that ``kept`` holds.
 
-    A serial executor works with ``keying`` itself; other processes make their own from ``setup``.
+    A serial executor works with ``keying`` itself; other processes make their own from ``setup``. ``seen_level`` says
+    how far the first sights of the chunks before have come.
     """
 
     executor: Executor
     keying: Keying
     setup: KeyingSetup
     kept: Kept | None
+    seen_level: Callable[[], int]
 
     def results(self, chunks: Iterable[tuple[Chunk, int]]) -> Iterator[tuple[Chunk, Mapped]]:
         """Yield each chunk with what it comes to, in order; ``chunks`` are read a few ahead of that.
@@ -123,11 +129,12 @@ class ChunkWork:
         if self.kept is not None:
             name = _name_of_chunk(base, chunk, dropped)
             found = self.kept.get(name)
-        if isinstance(found, Mapped):
+        level = self.seen_level()
+        if isinstance(found, Mapped) and found.seen_level <= level:
             return _Flying(chunk, name, found)
         if self._here:
-            return _Flying(chunk, name, self.executor.submit(mapped_by, self.keying, chunk, dropped))
-        return _Flying(chunk, name, self.executor.submit(mapped, self.setup, chunk, dropped))
+            return _Flying(chunk, name, self.executor.submit(mapped_by, self.keying, chunk, dropped, level))
+        return _Flying(chunk, name, self.executor.submit(mapped, self.setup, chunk, dropped, level))
 
     def _landed(self, flying: _Flying) -> tuple[Chunk, Mapped]:
         tokenizer = self.keying.tokenizer

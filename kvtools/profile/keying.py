@@ -199,7 +199,8 @@ class Keying:
                 continue
             chats.rows.append(row)
             chats.texts.append(text)
-            if holds_media(encoded):
+            # Only a list of parts holds media; looking for nine words in a long text is a sixth of rendering it.
+            if any(isinstance(message.get("content"), list) for message in decoded) and holds_media(encoded):
                 chats.media.add(row, text, decoded, own_tools, self.template)
             if '"tool_calls"' in encoded:
                 chats.bad_arguments += bool(malformed_arguments(decoded))

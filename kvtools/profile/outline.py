@@ -112,7 +112,9 @@ def _kept(
     route: NDArray[np.uint64],
     largest: int,
 ) -> PrefixOutline:
-    heads, which = np.unique(run, return_inverse=True)
+    # A run is named after its first block, which is no other's: its number is how many begin before it.
+    begins = run == np.arange(len(run))
+    heads, which = np.flatnonzero(begins), (np.cumsum(begins, dtype=np.int32) - 1)[run]
     blocks = np.bincount(which, minlength=len(heads)).astype(np.int64)
     uses = blocks * requests[heads]
     hit = np.rint(np.bincount(which, weights=hits, minlength=len(heads))).astype(np.int64)

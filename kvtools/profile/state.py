@@ -14,7 +14,7 @@ from kvtools.profile.traffic import TrafficLog, hosted_grids, map_traffic
 from kvtools.profile.truncation import Cuts
 from kvtools.similarity.consecutive import ConsecutiveText, Group
 from kvtools.similarity.seen import SeenText
-from kvtools.similarity.shingles import shingle_sets
+from kvtools.similarity.shingles import distinct_shingles
 from kvtools.similarity.variable import TokenSample
 from kvtools.table import Ragged, concat_ragged, digest64, integer_column, present, text_column
 
@@ -164,9 +164,11 @@ class LogProfile:
         return bool(self.text.runs)
 
     def requests(self) -> RequestColumns:
-        """Return the columns of all requests as one."""
+        """Return the columns of all requests as one, which takes the place of the parts: the keys are most of a log."""
         parts = self.columns
-        return RequestColumns(
+        if len(parts) == 1:
+            return parts[0]
+        whole = RequestColumns(
             arrival_us=_joined([p.arrival_us for p in parts], np.int64),
             prompt_tokens=_joined([p.prompt_tokens for p in parts], np.int64),
             output_tokens=_joined([p.output_tokens for p in parts], np.int64),
@@ -181,16 +183,21 @@ class LogProfile:
             session=_joined([p.session for p in parts], np.uint64),
             keys=concat_ragged([p.keys for p in parts], np.uint64),
         )
+        self.columns = [whole]
+        return whole
 
 
 def _joined(parts: list[NDArray[N]], dtype: type[N]) -> NDArray[N]:
     return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
 
 
-def map_chunk(chunk: Chunk, keyed: Keyed, duplicates: int = 0) -> LogProfile:
-    """Return the profile of one chunk; ``duplicates`` of its calls were dropped before it was keyed."""
+def map_chunk(chunk: Chunk, keyed: Keyed, duplicates: int = 0, seen_level: int = 0) -> LogProfile:
+    """Return the profile of one chunk; ``duplicates`` of its calls were dropped before it was keyed.
+
+    ``seen_level`` is the first sights' ``level`` of what it will be merged with, or less: the whole keeps no more.
+    """
     table = chunk.requests
-    profile = LogProfile(counts=Counts.of(chunk, keyed, duplicates))
+    profile = LogProfile(Counts.of(chunk, keyed, duplicates), seen=SeenText(level=seen_level))
     routes = _digests(table, "route", keyed.rows)
     names = text_column(table, "route")
     profile.route_names = {int(d): names[row] or "" for d, row in zip(routes, keyed.rows, strict=True) if d}
@@ -200,9 +207,10 @@ def map_chunk(chunk: Chunk, keyed: Keyed, duplicates: int = 0) -> LogProfile:
     namespaces = _digests(table, "namespace", keyed.rows)
     profile.traffic.parts.append(map_traffic(table, keyed, sent_rows(table)))
     cached = _cached_by_blocks(table)[keyed.rows]
+    arrival = integer_column(table, "arrival_us", UNKNOWN)[keyed.rows]
     profile.columns.append(
         RequestColumns(
-            arrival_us=integer_column(table, "arrival_us", UNKNOWN)[keyed.rows],
+            arrival_us=arrival,
             prompt_tokens=keyed.prompt_tokens,
             output_tokens=integer_column(table, "output_tokens", UNKNOWN)[keyed.rows],
             latency_us=integer_column(table, "latency_us", UNKNOWN)[keyed.rows],
@@ -217,7 +225,6 @@ def map_chunk(chunk: Chunk, keyed: Keyed, duplicates: int = 0) -> LogProfile:
             keys=keyed.keys,
         )
     )
-    arrival = integer_column(table, "arrival_us", UNKNOWN)[keyed.rows]
     if keyed.tokens is None:
         profile.seen.add_without_text(arrival)
     else:
@@ -234,7 +241,7 @@ def _add_text(
     routes: NDArray[np.uint64],
     namespaces: NDArray[np.uint64],
 ) -> None:
-    sets = shingle_sets(tokens)
+    sets = distinct_shingles(tokens)
     route_list, namespace_list = routes.tolist(), namespaces.tolist()
     profile.text.add(sets, [Group(None, namespace) for namespace in namespace_list])
     named = np.flatnonzero(routes)

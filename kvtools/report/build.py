@@ -86,7 +86,7 @@ def build_report(found: Findings, curve_blocks: Sequence[int] | None = None) -> 
     study, profile, requests = found.study, found.profile, found.requests
     variable = profile.sample.variable_tokens()
     everything = np.ones(len(requests.prompt_tokens), dtype=np.bool_)
-    sessions = session_figures(requests, study.result)
+    sessions = session_figures(requests, study.result, found.ids)
     # Ceiling and curve are about every request, also those that a smaller cache refuses.
     queried = int(study.queried.sum())
     return msgspec.structs.replace(

@@ -12,6 +12,9 @@ from kvtools.report.words import say
 from kvtools.sessions import EXTENDS, NAMED, find_sessions, repeats, split_reuse, tiers
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from kvtools.model import ReplayResult
     from kvtools.profile import RequestColumns
 
@@ -43,13 +46,18 @@ class SessionFigures(msgspec.Struct, frozen=True, kw_only=True):
     tiers: list[SessionTier]
 
 
-def session_figures(requests: RequestColumns, result: ReplayResult) -> SessionFigures | None:
-    """Return the figures of the conversations in a log, ``None`` where every request stands alone."""
+def session_figures(
+    requests: RequestColumns, result: ReplayResult, ids: NDArray[np.int32]
+) -> SessionFigures | None:
+    """Return the figures of the conversations in a log, ``None`` where every request stands alone.
+
+    ``ids``: the dense ids of ``requests.keys``.
+    """
     sessions = find_sessions(requests, requests.session)
     turns = sessions.turns()
     if not (turns > 1).any():
         return None
-    split = split_reuse(requests, sessions, result.hit_tokens, result.spec)
+    split = split_reuse(requests, sessions, result.hit_tokens, result.spec, ids)
     within, across = int(split.within.sum()), int(split.across.sum())
     return SessionFigures(
         count=int((turns > 1).sum()),

@@ -95,6 +95,8 @@ def find_sessions(
 def _extensions(
     requests: RequestColumns, nameless: NDArray[np.bool_], within_us: int, within_requests: int
 ) -> tuple[NDArray[np.int64], int]:
+    if not nameless.any():
+        return np.full(len(nameless), -1, dtype=np.int64), 0
     # A key covers its namespace where kvtools made it; given keys need not.
     spaces = np.repeat(requests.namespace * _SPREAD, requests.keys.lengths())
     ids = Interner().intern(np.bitwise_xor(requests.keys.values, spaces))

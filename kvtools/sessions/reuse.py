@@ -13,6 +13,7 @@ import numpy as np
 from kvtools.cache import Interner, Prompts
 from kvtools.jit import kernel
 from kvtools.profile.state import UNKNOWN
+from kvtools.table import offsets_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -109,17 +110,23 @@ class ReuseSplit:
 
 
 def split_reuse(
-    requests: RequestColumns, sessions: Sessions, hit_tokens: NDArray[np.int64], spec: CacheSpec
+    requests: RequestColumns,
+    sessions: Sessions,
+    hit_tokens: NDArray[np.int64],
+    spec: CacheSpec,
+    ids: NDArray[np.int32] | None = None,
 ) -> ReuseSplit:
     """Return whose blocks the hits of a replay were.
 
     ``hit_tokens``: of each request, as replayed through ``spec``; hits are the leading blocks of a prompt. A
     request for n answers does n lookups, of which all but the first hit its own prompt: those are ``within``.
+    ``ids``: the dense ids of ``requests.keys``, where they are known already.
     """
-    ids = Interner().intern(requests.keys.values)
+    if ids is None:
+        ids = Interner().intern(requests.keys.values)
     prompts = Prompts(requests.prompt_tokens, ids, requests.keys.offsets, requests.skip_lookup)
     block_tokens = prompts.block_tokens(spec)
-    before_block = np.concatenate(([0], np.cumsum(block_tokens)))
+    before_block = offsets_of(block_tokens)
     starts = requests.keys.offsets[:-1]
     own_prompt = before_block[starts + prompts.lookups(spec)] - before_block[starts]
     again = np.clip(hit_tokens, 0, (requests.samples - 1) * own_prompt)
@@ -138,7 +145,7 @@ def split_reuse(
 def _split(
     ids: NDArray[np.int32],
     offsets: NDArray[np.int64],
-    block_tokens: NDArray[np.int64],
+    block_tokens: NDArray[np.int32],
     hit_tokens: NDArray[np.int64],
     session: NDArray[np.int64],
     distinct: int,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from kvtools.similarity.shingles import intersection
+from kvtools.similarity.shingles import common
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +66,7 @@ class Run:
 
     def append(self, shingles: NDArray[np.uint64]) -> None:
         """Compare the next request with the last, and make it the last."""
-        both = int(intersection(self.last, shingles))
+        both = int(common(self.last, shingles))
         self.total.add(both, len(self.last) + len(shingles) - both)
         self.last = shingles
 
@@ -78,7 +78,7 @@ class ConsecutiveText:
     runs: dict[Group, Run] = field(default_factory=dict)
 
     def add(self, sets: Ragged, groups: Sequence[Group]) -> None:
-        """Append the rows of ``sets`` (sorted shingles), row ``i`` to the group ``groups[i]``."""
+        """Append the rows of ``sets`` (``distinct_shingles``), row ``i`` to the group ``groups[i]``."""
         for index, group in enumerate(groups):
             shingles = sets.row(index)
             run = self.runs.get(group)

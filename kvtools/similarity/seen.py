@@ -132,10 +132,11 @@ class SeenText:
         pairs = [(self.by_log, later.by_log, False)]
         if not ordered:
             pairs.append((self.by_arrival, later.by_arrival, True))
-        kept = [
-            mine.at_level(level).merged(theirs.at_level(level), self.requests, by_arrival=by_arrival)
-            for mine, theirs, by_arrival in pairs
-        ]
+        kept = []
+        for mine, theirs, by_arrival in pairs:
+            one = mine if level == self.level else mine.at_level(level)
+            other = theirs if level == later.level else theirs.at_level(level)
+            kept.append(one.merged(other, self.requests, by_arrival=by_arrival))
         self.level, self.in_order = level, ordered
         self.by_log, self.by_arrival = kept[0], kept[-1]
         self.first_us = later.first_us if self.first_us is None else self.first_us

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kvtools.jit import kernel
-from kvtools.similarity.shingles import shingle_at, shingle_sets
+from kvtools.similarity.shingles import distinct_shingles, shingle_at
 from kvtools.table import Ragged, offsets_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ BUDGET_TOKENS = 1 << 24
 
 
 STRETCH_REQUESTS = 1 << 10
-"""Requests whose shingles are sorted at once."""
+"""Requests whose shingles are counted at once."""
 
 
 @dataclass(slots=True)
@@ -96,9 +96,9 @@ class TokenSample:
 def _variable(tokens: Ragged) -> tuple[int, int]:
     """Return variable and all tokens of one route's requests."""
     candidates = np.unique(np.concatenate([_frequent(part) for part in _stretches(tokens)]))
-    carried = _carriers(tokens.values, tokens.offsets, candidates)
+    carried = _carriers(tokens.values, tokens.offsets, candidates, _table(candidates))
     frequent = candidates[2 * carried >= len(tokens)]
-    covered = int(_covered(tokens.values, tokens.offsets, frequent))
+    covered = int(_covered(tokens.values, tokens.offsets, frequent, _table(frequent)))
     return len(tokens.values) - covered, len(tokens.values)
 
 
@@ -113,37 +113,77 @@ def _frequent(tokens: Ragged) -> NDArray[np.uint64]:
     What half of all requests carry, half of the requests of at least one stretch carry: so the stretches'
     frequent shingles are all the candidates there are, and no table of all shingles is needed.
     """
-    shingles, counts = np.unique(shingle_sets(tokens).values, return_counts=True)
+    shingles = distinct_shingles(tokens).values
+    counts = _counts(shingles)
     frequent: NDArray[np.uint64] = shingles[2 * counts >= len(tokens)]
     return frequent
 
 
 @kernel
+def _slot(table: NDArray[np.int32], shingles: NDArray[np.uint64], shingle: np.uint64) -> np.uint64:
+    """Return the slot of the table that holds the number of a shingle, or the free one where it would stand."""
+    mask = np.uint64(len(table) - 1)
+    slot = shingle & mask
+    while table[slot] >= 0 and shingles[table[slot]] != shingle:
+        slot = (slot + np.uint64(1)) & mask
+    return slot
+
+
+@kernel
+def _table(shingles: NDArray[np.uint64]) -> NDArray[np.int32]:
+    """Return a hash table of the numbers of ``shingles``; of equal ones, the first."""
+    room = 16
+    while room < 2 * len(shingles):
+        room *= 2
+    table = np.full(room, -1, dtype=np.int32)
+    for number in range(len(shingles)):
+        slot = _slot(table, shingles, shingles[number])
+        if table[slot] < 0:
+            table[slot] = number
+    return table
+
+
+@kernel
+def _counts(shingles: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return how often each shingle comes, at its first place; 0 at the others."""
+    table = _table(shingles)
+    counts = np.zeros(len(shingles), dtype=np.int64)
+    for shingle in shingles:
+        counts[table[_slot(table, shingles, shingle)]] += 1
+    return counts
+
+
+@kernel
 def _carriers(
-    tokens: NDArray[np.int32], offsets: NDArray[np.int64], candidates: NDArray[np.uint64]
+    tokens: NDArray[np.int32],
+    offsets: NDArray[np.int64],
+    candidates: NDArray[np.uint64],
+    table: NDArray[np.int32],
 ) -> NDArray[np.int64]:
-    """Return how many requests carry each candidate (sorted)."""
+    """Return how many requests carry each candidate."""
     carried = np.zeros(len(candidates), dtype=np.int64)
     counted = np.full(len(candidates), -1, dtype=np.int64)
     for row in range(len(offsets) - 1):
         for place in range(offsets[row], offsets[row + 1] - 4):
-            shingle = shingle_at(tokens, place)
-            slot = np.searchsorted(candidates, shingle)
-            if slot < len(candidates) and candidates[slot] == shingle and counted[slot] != row:
-                counted[slot] = row
-                carried[slot] += 1
+            found = table[_slot(table, candidates, shingle_at(tokens, place))]
+            if found >= 0 and counted[found] != row:
+                counted[found] = row
+                carried[found] += 1
     return carried
 
 
 @kernel
-def _covered(tokens: NDArray[np.int32], offsets: NDArray[np.int64], frequent: NDArray[np.uint64]) -> int:
+def _covered(
+    tokens: NDArray[np.int32],
+    offsets: NDArray[np.int64],
+    frequent: NDArray[np.uint64],
+    table: NDArray[np.int32],
+) -> int:
     covered = 0
     for row in range(len(offsets) - 1):
         reach = offsets[row]  # the first token that no frequent shingle so far covers
         for place in range(offsets[row], offsets[row + 1] - 4):
-            shingle = shingle_at(tokens, place)
-            slot = np.searchsorted(frequent, shingle)
-            if slot < len(frequent) and frequent[slot] == shingle:
+            if table[_slot(table, frequent, shingle_at(tokens, place))] >= 0:
                 covered += place + 5 - max(reach, place)
                 reach = place + 5
     return covered

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from kvtools.jit import kernel
 from kvtools.table import Ragged, offsets_of
 from kvtools.tokens.base import FastTokenizerDiffers
 
@@ -117,16 +118,33 @@ class CheckedTokenizer:
         excerpts = []
         for text in texts:
             # "surrogatepass": a lone surrogate cannot come from a reader, but must not crash here.
-            points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-            known = self._seen[points]
-            if known.all():
+            if all_seen(np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8), self._seen):
                 continue
-            for point in np.unique(points[~known]).tolist():
+            points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+            for point in np.unique(points[~self._seen[points]]).tolist():
                 place = text.index(chr(point))
                 excerpts.append(text[max(0, place - _CONTEXT_CHARS) : place + _CONTEXT_CHARS + 1])
                 self._seen[point] = True
                 self._known.append(point)
         return excerpts
+
+
+@kernel
+def all_seen(utf8: NDArray[np.uint8], seen: NDArray[np.bool_]) -> bool:
+    """Return whether all code points of a text (UTF-8, lone surrogates as they come) are marked in ``seen``."""
+    at = 0
+    while at < len(utf8):
+        point = np.int64(utf8[at])
+        more = 0
+        if point >= 0x80:
+            more = 1 + int(point >= 0xE0) + int(point >= 0xF0)
+            point &= 0x3F >> more
+            for place in range(at + 1, at + 1 + more):
+                point = (point << 6) | (utf8[place] & 0x3F)
+        if not seen[point]:
+            return False
+        at += 1 + more
+    return True
 
 
 def _frame_of(reference: Tokenizer) -> tuple[list[int], list[int]]:

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kvtools.similarity.consecutive import ConsecutiveText, Group
 from kvtools.similarity.prefix import consecutive_prefix, nearest_prefix
-from kvtools.similarity.shingles import shingle_sets
+from kvtools.similarity.shingles import common, distinct_shingles, intersection, shingle_sets
 from kvtools.similarity.variable import TokenSample
 from kvtools.table import Ragged, offsets_of
 
@@ -17,7 +19,7 @@ def _ragged(rows: list[list[int]]) -> Ragged:
 
 def _jaccard(rows: list[list[int]], groups: list[Group]) -> dict[Group, float | None]:
     text = ConsecutiveText()
-    text.add(shingle_sets(_ragged(rows)), groups)
+    text.add(distinct_shingles(_ragged(rows)), groups)
     return {group: run.total.mean for group, run in text.runs.items()}
 
 
@@ -25,6 +27,29 @@ def test_shingles_are_runs_of_five_each_once() -> None:
     sets = shingle_sets(_ragged([[1, 2, 3, 4, 5, 6], [1, 2, 3, 4], [7] * 9, [2, 3, 4, 5, 6]]))
     assert sets.lengths().tolist() == [2, 0, 1, 1]
     assert sets.row(3)[0] in sets.row(0)
+
+
+def _fives(row: list[int]) -> set[tuple[int, ...]]:
+    return {tuple(row[place : place + 5]) for place in range(len(row) - 4)}
+
+
+@given(st.lists(st.lists(st.integers(0, 2), max_size=30), min_size=2, max_size=6))
+def test_both_kinds_of_sets_count_what_python_counts(rows: list[list[int]]) -> None:
+    plain, in_order = shingle_sets(_ragged(rows)), distinct_shingles(_ragged(rows))
+    for at, row in enumerate(rows):
+        assert in_order.lengths()[at] == len(_fives(row))
+        assert sorted(in_order.row(at).tolist()) == plain.row(at).tolist()
+    for at, (one, other) in enumerate(zip(rows, rows[1:], strict=False)):
+        expected = len(_fives(one) & _fives(other))
+        assert common(in_order.row(at), in_order.row(at + 1)) == expected
+        assert intersection(plain.row(at), plain.row(at + 1)) == expected
+
+
+def test_a_shingle_whose_hash_is_0_is_shared_like_any_other() -> None:
+    one, other = np.array([7, 0, 3], dtype=np.uint64), np.array([3, 0, 9], dtype=np.uint64)
+    assert common(one, other) == 2
+    assert common(one[::2].copy(), other) == 1
+    assert common(one, other[::2].copy()) == 1
 
 
 def test_jaccard_of_text_between_consecutive_requests() -> None:
