@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import httpx
-
 from kvtools.errors import EngineError
 from kvtools.model import share
 from kvtools.monitor.counters import Increase, Scrape, began_anew, engine_labels, increase
@@ -131,6 +129,8 @@ class ServerWatch:
         self._since_hit = 0 if one.hit + one.external_hit else self._since_hit + one.queried
 
     def _page(self) -> str | None:
+        import httpx  # noqa: PLC0415 - no other verb of the API needs it
+
         url = self.url.rstrip("/")
         url = url if url.endswith("/metrics") else f"{url}/metrics"
         try:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import msgspec
 
 from kvtools.errors import InputError, UsageError
@@ -19,6 +18,8 @@ from kvtools.readers.urls import public
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import httpx
 
 TIMEOUT_S = 60.0
 _LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -66,6 +67,8 @@ def fetch(url: str, range_s: float, matchers: Mapping[str, str]) -> Page:
     """
     if not re.match(r"https?://[^/\s]", url, re.IGNORECASE):
         raise UsageError(f"--prometheus {public(url)}: give a URL such as http://prometheus:9090.")
+    import httpx  # noqa: PLC0415 - few runs ask a Prometheus
+
     asked = query(range_s, matchers)
     with httpx.Client(timeout=TIMEOUT_S) as client:
         matrix = _ask(client, url, asked)
@@ -75,6 +78,8 @@ def fetch(url: str, range_s: float, matchers: Mapping[str, str]) -> Page:
 
 
 def _ask(client: httpx.Client, url: str, asked: str) -> _Matrix:
+    import httpx  # noqa: PLC0415 - as above
+
     where = public(url)
     try:
         response = client.post(f"{url.rstrip('/')}/api/v1/query", data={"query": asked})
@@ -125,6 +130,8 @@ def _learn_units(client: httpx.Client, url: str, page: Page) -> None:
 
 
 def _help(client: httpx.Client, url: str, name: str) -> list[str]:
+    import httpx  # noqa: PLC0415 - as above
+
     try:
         found: Any = client.get(f"{url.rstrip('/')}/api/v1/metadata", params={"metric": name}).json()
         return [str(one["help"]).lower() for one in found["data"].get(name, ())]
