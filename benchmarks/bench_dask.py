@@ -1,4 +1,4 @@
-"""What Dask costs: a cluster of processes to start, a task that does nothing, a task that carries a chunk of 8 MiB.
+"""What Dask costs: a cluster of processes to start, a task that does nothing, a task that carries a chunk of 4 MiB.
 
     python benchmarks/bench_dask.py [WORKERS]      (prints JSON: milliseconds; needs the extra ``dask``)
 
@@ -13,7 +13,7 @@ import time
 
 from kvtools.executors import Work, executor
 
-EMPTY_TASKS, CHUNK_TASKS, CHUNK_BYTES = 500, 50, 8 << 20
+EMPTY_TASKS, CHUNK_TASKS, CHUNK_BYTES = 500, 50, 4 << 20
 
 
 def nothing() -> None:
@@ -41,7 +41,7 @@ def main() -> None:
     spent = {
         "start": 1e3 * (started - begun),
         "empty task": 1e3 * (emptied - started) / EMPTY_TASKS,
-        "task with 8 MiB": 1e3 * (carried - emptied) / CHUNK_TASKS,
+        "task with 4 MiB": 1e3 * (carried - emptied) / CHUNK_TASKS,
         "stop": 1e3 * (time.monotonic() - carried),
     }
     print(json.dumps(spent))

@@ -77,7 +77,7 @@ def test_a_difference_on_one_code_point_is_found_wherever_it_stands(deepseek: Ch
     faulty = CheckedTokenizer(deepseek.reference, _Shifted(deepseek._fast, "ℵ"))
     plain = [f"prompt {number}" for number in range(50)]
     faulty.encode(plain)
-    plain[37] += " with ℵ inside"  # not one of the four prompts that are compared whole
+    plain[37] += " with ℵ inside"  # not one of the two prompts that are compared whole
     with pytest.raises(FastTokenizerDiffers):
         faulty.encode(plain)
 

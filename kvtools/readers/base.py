@@ -30,8 +30,8 @@ __all__ = [
     "Row",
 ]
 
-CHUNK_BYTES = 8 << 20
-"""Decompressed bytes that one chunk holds: 64 MiB would cost 200 MB more and be no faster."""
+CHUNK_BYTES = 4 << 20
+"""Decompressed bytes that one chunk holds: 64 MiB would cost 220 MB more and be no faster."""
 
 _PROMPT_COLUMNS = ("messages", "prompt", "token_ids", "block_keys")
 _PROMPT_KEYS: dict[str, type | tuple[type, ...]] = {

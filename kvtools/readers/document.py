@@ -43,7 +43,7 @@ class Record:
 
 
 def chunks(records: Iterable[Record], source: Source, options: ReadOptions) -> Iterator[Chunk]:
-    """Yield chunks of about 8 MiB; a record that cannot be used is a reject, one without rows is not counted.
+    """Yield chunks of about 4 MiB; a record that cannot be used is a reject, one without rows is not counted.
 
     Raises:
         RejectedInput: ``options.strict`` and a record cannot be used.

@@ -210,11 +210,11 @@ def test_a_mapping(tmp_path: Path) -> None:
 
 def test_chunks(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
-    path.write_bytes(b"id,prompt\n" + b"".join(b"%d,%s\n" % (n, b"x" * 1_000_000) for n in range(20)))
+    path.write_bytes(b"id,prompt\n" + b"".join(b"%d,%s\n" % (n, b"x" * 1_000_000) for n in range(18)))
     with opened(Source("log.csv", path)) as file:
         sizes = [len(chunk.requests) for chunk in READER.read(file, Source("log.csv", path), ReadOptions())]
-    # 8 MiB are passed with the ninth record of a million bytes.
-    assert sizes == [9, 9, 2]
+    # 4 MiB are passed with the fifth record of a million bytes.
+    assert sizes == [5, 5, 5, 3]
 
 
 def test_the_canonical_log_is_the_same_table(table: ReadBytes, paths: Reader, data: Path) -> None:

@@ -83,7 +83,7 @@ def test_records_are_rows_and_rejects() -> None:
 
 
 def test_large_records_make_chunks() -> None:
-    records = [Record(line, 5 << 20, partial(list, [{"request_id": "a"}])) for line in (1, 2, 3)]
+    records = [Record(line, 3 << 20, partial(list, [{"request_id": "a"}])) for line in (1, 2, 3)]
     assert [len(chunk.requests) for chunk in chunks(records, SOURCE, ReadOptions())] == [2, 1]
 
 
